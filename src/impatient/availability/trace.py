@@ -1,0 +1,97 @@
+"""Availability read from a file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from impatient.availability.base import Availability
+from impatient.checks import ConfigError, check, one_of
+from impatient.messages import Ids
+
+
+class Trace(Availability):
+    """A recorded mask, rounds × clients.
+
+    path: .npy or .csv with a T x N table of 0 and 1, or .json with the list of active client ids of each round.
+    on_end: what follows the last recorded round: wrap (from the start again), hold (its mask for ever), error.
+    """
+
+    def __init__(self, path: str, on_end: str = "wrap") -> None:
+        self.path, self.on_end = path, on_end
+        check(
+            one_of("on_end", on_end, ("wrap", "hold", "error")),
+            _why_not_a_file(path),
+        )
+
+    def check(self, num_clients: int, num_classes: int | None) -> list[str]:
+        """The file must be readable and about this many clients."""
+        try:
+            read_trace(Path(self.path), num_clients)
+        except ConfigError as error:
+            return error.faults
+        return []
+
+    def setup(self, labels: Tensor, seed: int) -> None:
+        """Read the file."""
+        super().setup(labels, seed)
+        self.table = torch.from_numpy(read_trace(Path(self.path), self.num_clients))
+
+    def mask(self, round: int) -> Tensor:
+        """The recorded row. Raises ConfigError past the end with on_end=error."""
+        length = len(self.table)
+        if round >= length and self.on_end == "error":
+            raise ConfigError(
+                f"availability.path={self.path}: the trace ends after {length} rounds and round {round} is asked for; "
+                "run fewer rounds, or set availability.on_end=wrap or hold"
+            )
+        return self.table[round % length if self.on_end == "wrap" else min(round, length - 1)].clone()
+
+    def absent(self) -> Ids:
+        """Clients that no recorded round names."""
+        return (~self.table.any(0)).nonzero().flatten()
+
+
+def _why_not_a_file(path: object) -> str | None:
+    if not isinstance(path, str) or Path(path).suffix not in (".npy", ".csv", ".json"):
+        return f"path={path}: must name a .npy, .csv or .json file"
+    return None if Path(path).is_file() else f"path={path}: there is no such file"
+
+
+def read_trace(path: Path, num_clients: int) -> np.ndarray:
+    """The mask in a file, bool [T, N]. Raises ConfigError saying what is wrong with it."""
+    try:
+        if path.suffix == ".json":
+            table = _from_ids(json.loads(path.read_text()), path, num_clients)
+        elif path.suffix == ".csv":
+            table = np.loadtxt(path, delimiter=",", ndmin=2)
+        else:
+            table = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"availability.path={path}: cannot be read: {error}") from error
+    if table.ndim != 2 or len(table) == 0:
+        raise ConfigError(f"availability.path={path}: must hold a table rounds x clients, not shape {table.shape}")
+    if table.shape[1] != num_clients:
+        raise ConfigError(f"availability.path={path}: is about {table.shape[1]} clients, num_clients={num_clients}")
+    if not np.isin(table, (0, 1)).all():
+        raise ConfigError(f"availability.path={path}: must hold only 0 and 1")
+    return table.astype(bool)
+
+
+def _from_ids(rounds: object, path: Path, num_clients: int) -> np.ndarray:
+    if not isinstance(rounds, list) or not all(isinstance(ids, list) for ids in rounds):
+        raise ConfigError(f"availability.path={path}: must be a list with a list of client ids for each round")
+    table = np.zeros((len(rounds), num_clients), dtype=bool)
+    for t, ids in enumerate(rounds):
+        for i in ids:
+            if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < num_clients:
+                raise ConfigError(
+                    f"availability.path={path}: round {t} names client {i!r}; ids must be integers below "
+                    f"num_clients={num_clients}"
+                )
+            table[t, i] = True
+    return table

@@ -1,0 +1,1 @@
+"""Who owns which training samples: one procedure a file."""

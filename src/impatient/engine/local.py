@@ -1,0 +1,109 @@
+"""What a client computes: plain SGD on its own batches. One step, shared by every engine."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from impatient.checks import check, integer, number, one_of
+from impatient.flat import FlatModel
+from impatient.messages import ClientPlan, ClientReport, Flat, Ids
+
+
+@dataclass(frozen=True)
+class LocalSGD:
+    """The clients' optimizer: made afresh for every client and round, so nothing of it lasts.
+
+    The step size is lr·decay(k), decay inverse 1/(k+1), inverse_sqrt 1/√(k+1) or none 1, where k counts updates of the
+    model or communication rounds (lr_clock). Weight decay is part of the gradient: ∇F_i = ∇(loss) + weight_decay·w.
+    """
+
+    lr: float
+    lr_decay: str = "inverse"
+    lr_clock: str = "update"
+    batch_size: int = 100
+    epochs: int | None = 2
+    steps: int | None = None
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError with every value out of range."""
+        both = (self.epochs is None) == (self.steps is None)
+        check(
+            number("lr", self.lr, 0, open_low=True),
+            one_of("lr_decay", self.lr_decay, ("inverse", "inverse_sqrt", "none")),
+            one_of("lr_clock", self.lr_clock, ("update", "round")),
+            integer("batch_size", self.batch_size, 1),
+            None if self.epochs is None else integer("epochs", self.epochs, 1),
+            None if self.steps is None else integer("steps", self.steps, 1),
+            f"epochs={self.epochs}, steps={self.steps}: give exactly one; set the other to null" if both else None,
+            number("weight_decay", self.weight_decay, 0),
+            number("momentum", self.momentum, 0, 1),
+        )
+
+    def rate(self, round: int, update: int) -> float:
+        """η of this round."""
+        k = update if self.lr_clock == "update" else round
+        return self.lr / {"inverse": k + 1, "inverse_sqrt": (k + 1) ** 0.5, "none": 1}[self.lr_decay]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The training data beside the model: resident arrays, gathered by index and made into inputs on the fly."""
+
+    model: FlatModel
+    x: Tensor
+    y: Tensor
+    normalise: Callable[[Tensor], Tensor]
+
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and targets at an index of any shape [...]: [..., *sample], [...]."""
+        flat = index.reshape(-1).to(self.x.device)
+        x = self.normalise(self.x.index_select(0, flat))
+        return x.view(*index.shape, *x.shape[1:]), self.y.index_select(0, flat).view(index.shape)
+
+
+class Engine(ABC):
+    """Runs the local steps of A clients; frozen config. All engines agree up to floating-point order."""
+
+    @abstractmethod
+    def run(
+        self,
+        task: Task,
+        params: Flat,
+        plan: ClientPlan,
+        ids: Ids,
+        index: Tensor,
+        count: Tensor,
+        lr: float,
+        sgd: LocalSGD,
+        address: tuple[int, int],
+    ) -> ClientReport:
+        """From the model [P] and the batches (index [A, K, B], count [A, K]) to what the clients send back.
+
+        address: (seed, round), where a model that draws (dropout) finds its random stream.
+        """
+
+
+def descend(
+    w: Tensor, grad: Tensor, start: Tensor | None, shift: Tensor | None, prox: float, lr: float, sgd: LocalSGD,
+    velocity: Tensor | None,
+) -> None:
+    """One step in place, on [P] or [A, P]:  v ← momentum·v + ∇ + weight_decay·w + shift + prox·(w - start);  w ← w - lr·v."""
+    if sgd.weight_decay:
+        grad = grad.add(w, alpha=sgd.weight_decay)
+    if shift is not None:
+        grad = grad + shift
+    if prox and start is not None:
+        grad = grad + prox * (w - start)
+    if velocity is not None:
+        grad = velocity.mul_(sgd.momentum).add_(grad)
+    w.sub_(grad, alpha=lr)
+
+
+def flatten(grads: tuple[Tensor, ...], lead: int) -> Tensor:
+    """Gradients [*lead dims, *shape] of every parameter → [*lead dims, P]."""
+    return torch.cat([g.flatten(lead) if g.ndim > lead else g.unsqueeze(-1) for g in grads], dim=-1)

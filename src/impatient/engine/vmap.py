@@ -1,0 +1,66 @@
+"""Many clients at once: one batched forward and backward for a chunk of them."""
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value, vmap
+
+from impatient.engine.local import Engine, LocalSGD, Task, descend, flatten
+from impatient.messages import ClientPlan, ClientReport, Flat, Ids
+from impatient.rng import torch_stream
+
+
+class Vmap(Engine):
+    """vmap over the gradient (the gradient of a vmap is silently wrong for padded embeddings).
+
+    Ragged batches are padded and their padding has weight 0; clients that are done sit out. Random layers draw from one
+    stream for each (seed, round, first client of the chunk), so their masks depend on the chunking.
+    """
+
+    def run(
+        self,
+        task: Task,
+        params: Flat,
+        plan: ClientPlan,
+        ids: Ids,
+        index: Tensor,
+        count: Tensor,
+        lr: float,
+        sgd: LocalSGD,
+        address: tuple[int, int],
+    ) -> ClientReport:
+        """See Engine.run."""
+        model = task.model
+
+        def objective(leaves: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+            return (model.losses(leaves, x, y) * weight).sum()
+
+        gradients = vmap(grad_and_value(objective), randomness="different")
+
+        a, steps = count.shape
+        start = params.expand(a, -1) if plan.start is None else plan.start
+        w = start.clone()
+        velocity = torch.zeros_like(w) if sgd.momentum else None
+        loss, loss_start = params.new_zeros(a), params.new_zeros(a)
+        seed, round = address
+        with torch_stream(params.device, seed, "local", round, int(ids[0]) if a else 0):
+            for k in range(steps):
+                size = count[:, k]
+                at = torch.arange(a) if bool(size.all()) else size.nonzero().flatten()
+                whole = len(at) == a
+                width = int(size.max())
+                weight = (torch.arange(width) < size[at, None]) / size[at, None]
+                x, y = task.batch(index[at, k, :width])
+                now = w if whole else w[at]
+                grads, value = gradients(model.views(now), x, y, weight.to(params))
+                moved = None if velocity is None else velocity if whole else velocity[at]
+                shift = None if plan.shift is None else plan.shift[at]
+                descend(now, flatten(tuple(grads.values()), 1), start[at], shift, plan.prox, lr, sgd, moved)
+                if not whole:
+                    w[at] = now
+                    if velocity is not None and moved is not None:
+                        velocity[at] = moved
+                loss[at] += value
+                if k == 0:
+                    loss_start[at] = value
+        done = (count > 0).sum(1)
+        return ClientReport(ids, w - start, done, count.sum(1), loss / done.clamp(min=1).to(loss), loss_start)

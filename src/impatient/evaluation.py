@@ -1,0 +1,89 @@
+"""How good a model is: over all clients' training data, and over the whole test set."""
+
+import math
+
+import torch
+from torch import Tensor
+from torchmetrics.functional.classification import multiclass_stat_scores
+
+from impatient.data.dataset import Clients, Dataset, Normalise
+from impatient.flat import FlatModel
+
+BATCH_ELEMENTS = 2**22  # input numbers in one evaluation batch: 5,350 MNIST images
+
+
+class Evaluator:
+    """Resident data and the fixed list of what is evaluated.
+
+    train/loss               mean loss over all clients' samples, without the L2 term
+    train/objective          what is minimised: Σ a_i·F_i(w), F_i the mean loss of client i plus weight_decay/2·‖w‖²
+    train/loss_worst_decile  mean over the tenth of the clients with the largest loss
+    test/loss, test/acc      over the whole test set; test/acc/<class> for each class
+    """
+
+    def __init__(
+        self, model: FlatModel, dataset: Dataset, clients: Clients, weight: Tensor, weight_decay: float,
+        device: torch.device, dtype: torch.dtype,
+    ) -> None:
+        self.model, self.weight, self.weight_decay = model, weight, weight_decay
+        self.classes = dataset.classes
+        self.normalise = Normalise(dataset, device, dtype)
+        self.x, self.y = dataset.x.to(device), dataset.y.to(device)
+        self.x_test, self.y_test = dataset.x_test.to(device), dataset.y_test.to(device)
+        sizes = torch.from_numpy(clients.sizes)
+        self.sizes = sizes.to(torch.float64)
+        self.owner = torch.repeat_interleave(torch.arange(len(clients)), sizes)
+        self.index = torch.cat([torch.from_numpy(own) for own in clients.indices]).to(device)
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics, in the order of the columns."""
+        train = ["train/loss", "train/objective", "train/loss_worst_decile"]
+        test = ["test/loss", "test/acc", *(f"test/acc/{c}" for c in self.classes)] if self.classes else ["test/loss"]
+        return train + test
+
+    @torch.inference_mode()
+    def __call__(self) -> dict[str, float]:
+        """Evaluate the model as it is, in eval mode, and leave its mode as it was."""
+        module = self.model.module
+        was_training = module.training
+        module.eval()
+        try:
+            return {**self._train(), **self._test()}
+        finally:
+            module.train(was_training)
+
+    def _train(self) -> dict[str, float]:
+        losses = [self._losses(self.x[some], self.y[some])[0] for some in self.index.split(self._batch(self.x))]
+        per_sample = torch.cat(losses).to("cpu", torch.float64)
+        per_client = torch.zeros_like(self.sizes).index_add_(0, self.owner, per_sample) / self.sizes
+        squares = sum(float(p.detach().to(torch.float64).square().sum()) for p in self.model.params)
+        worst = per_client.topk(math.ceil(len(per_client) / 10)).values
+        return {
+            "train/loss": float(per_sample.mean()),
+            "train/objective": float((self.weight * per_client).sum()) + self.weight_decay / 2 * squares,
+            "train/loss_worst_decile": float(worst.mean()),
+        }
+
+    def _test(self) -> dict[str, float]:
+        total, scores = 0.0, torch.zeros(len(self.classes), 5, dtype=torch.int64)
+        size = self._batch(self.x_test)
+        for x, y in zip(self.x_test.split(size), self.y_test.split(size), strict=True):
+            losses, out = self._losses(x, y)
+            total += float(losses.to(torch.float64).sum())
+            if self.classes:
+                scores += multiclass_stat_scores(out, y, len(self.classes), average=None, validate_args=False).cpu()
+        metrics = {"test/loss": total / len(self.y_test)}
+        if self.classes:
+            right, support = scores[:, 0].tolist(), scores[:, 4].tolist()  # torchmetrics: tp, fp, tn, fn, support
+            metrics["test/acc"] = sum(right) / sum(support)
+            for name, r, s in zip(self.classes, right, support, strict=True):
+                metrics[f"test/acc/{name}"] = r / s if s else math.nan
+        return metrics
+
+    def _losses(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.model.module(self.normalise(x))
+        return self.model.loss(out, y), out
+
+    def _batch(self, x: Tensor) -> int:
+        return max(1, BATCH_ELEMENTS // max(1, x[0].numel()))

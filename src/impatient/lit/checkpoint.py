@@ -1,0 +1,91 @@
+"""Checkpoints that survive a kill at any moment."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+
+log = logging.getLogger(__name__)
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Streams into a temporary file beside the target, fsyncs, renames: a reader sees the old file or the new one."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        """Write `checkpoint` to `path`, or leave what was there."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.part")
+        try:
+            with part.open("wb") as file:
+                torch.save(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        folder = os.open(target.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+
+class Checkpoint(Callback):
+    """last.ckpt every `save_every` rounds, in the last round, and on SIGTERM; best.ckpt is a copy of one of them.
+
+    best: the saved round with the highest `monitor` (mode max) or the lowest (min), among those evaluated.
+    """
+
+    def __init__(self, folder: str, save_every: int = 10, monitor: str = "test/acc", mode: str = "max") -> None:
+        self.folder, self.save_every, self.monitor = Path(folder), save_every, monitor
+        self.sign = 1 if mode == "max" else -1
+        self.best: float | None = None
+        self.best_round = -1
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any) -> None:
+        """Save when it is time."""
+        done = trainer.global_step
+        if done % self.save_every == 0 or done == trainer.max_steps:
+            self._save(trainer, pl_module)
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        """Lightning raises SIGTERMException between two rounds: save there. Nothing is saved from inside a round."""
+        if isinstance(exception, SIGTERMException):
+            self._save(trainer, pl_module)
+            log.warning("SIGTERM after round %d: saved; resume with ckpt_path=last", trainer.global_step - 1)
+
+    def _save(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        row: dict[str, float] = getattr(pl_module, "row", {})
+        value = row.get(self.monitor)
+        better = value is not None and (self.best is None or self.sign * (value - self.best) > 0)
+        if better:
+            self.best, self.best_round = value, trainer.global_step - 1
+        last = self.folder / "last.ckpt"
+        trainer.save_checkpoint(last, weights_only=False)
+        if better and trainer.is_global_zero:
+            _copy(last, self.folder / "best.ckpt")
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best so far."""
+        return {"best": self.best, "best_round": self.best_round}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on comparing with it."""
+        self.best, self.best_round = state_dict["best"], state_dict["best_round"]
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A hard link where the file system has them (a checkpoint is replaced, never changed), else a copy."""
+    part = target.with_name(f".{target.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        os.link(source, part)
+    except OSError:
+        shutil.copyfile(source, part)
+    part.replace(target)

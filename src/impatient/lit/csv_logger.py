@@ -1,0 +1,78 @@
+"""metrics.csv: one row a round, written at once, never lost on resume."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers.logger import Logger
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+
+class CSVMetrics(Logger):
+    """Columns are fixed at the start; a metric that a round does not have is an empty cell.
+
+    On resume, rows of rounds that will be run again and a torn last line are cut before appending.
+    """
+
+    def __init__(self, folder: str, filename: str = "metrics.csv") -> None:
+        super().__init__()
+        self.path = Path(folder) / filename
+        self.columns: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """The kind of logger."""
+        return "csv"
+
+    @property
+    def version(self) -> str:
+        """A run folder holds one run."""
+        return ""
+
+    @rank_zero_only
+    def begin(self, columns: Sequence[str], round: int) -> None:
+        """Start the file, or keep its complete rows of rounds before `round`."""
+        self.columns = list(columns)
+        kept = self._rows_before(round) if round else []
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
+        part.write_text("".join([_line(self.columns), *map(_line, kept)]))
+        part.replace(self.path)
+
+    def _rows_before(self, round: int) -> list[list[str]]:
+        if not self.path.exists():
+            return []
+        lines = self.path.read_text().splitlines(keepends=True)
+        rows = list(csv.DictReader(line for line in lines if line.endswith("\n")))
+        return [
+            [row.get(c) or "" for c in self.columns]
+            for row in rows
+            if (row.get("round") or "").isdigit() and int(row["round"]) < round
+        ]
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Append one row, in one write."""
+        if not self.columns:
+            return
+        with self.path.open("a") as file:
+            file.write(_line([_cell(metrics.get(c)) for c in self.columns]))
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """The config stands in config.yaml."""
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) or not math.isnan(value) else "nan"
+
+
+def _line(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,253 @@
+"""One federated round as a LightningModule with manual optimization."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import lightning as L
+import torch
+from torch import nn
+
+from impatient.aggregators.base import Aggregator
+from impatient.checks import ConfigError, check, number, one_of
+from impatient.engine.auto import EngineChoice, refuse_batch_norm
+from impatient.engine.local import LocalSGD, Task
+from impatient.evaluation import Evaluator
+from impatient.flat import FlatModel
+from impatient.lit.datamodule import FederatedDataModule, Round
+from impatient.memory import ClientMemory
+from impatient.messages import Flat, RoundInfo
+from impatient.participation import Participation
+from impatient.round import ask_clients
+
+log = logging.getLogger(__name__)
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """Where per-client memory lives: device (auto: beside the model), dtype, and the size above which it is refused."""
+
+    device: str = "auto"
+    dtype: str = "float32"
+    limit_gb: float = 8.0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError with every value out of range."""
+        check(one_of("dtype", self.dtype, list(DTYPES)), number("limit_gb", self.limit_gb, 0))
+        try:
+            torch.device("cpu" if self.device == "auto" else self.device)
+        except (RuntimeError, TypeError):
+            raise ConfigError(f"device={self.device}: must be auto, cpu, cuda or cuda:0 …") from None
+
+
+class FederatedRound(L.LightningModule):
+    """select → plan → local steps → collect → step, then one step of one wrapped server optimizer, every round.
+
+    trainer.global_step is the number of rounds done; in a held round every gradient is None, which moves nothing.
+    Evaluates inside the round every `eval_every` rounds and in the last one, and hands each round's row of metrics to
+    all loggers in one call.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        aggregator: Aggregator,
+        client: LocalSGD,
+        server: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer],
+        engine: EngineChoice | None = None,
+        memory: MemorySettings | None = None,
+        eval_every: int = 1,
+        on_bad_update: str = "fail",
+        identity: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        refuse_batch_norm(model)
+        self.automatic_optimization = False
+        self.model, self.aggregator, self.client, self.server = model, aggregator, client, server
+        self.engine_choice, self.memory_settings = engine or EngineChoice(), memory or MemorySettings()
+        self.eval_every, self.skip_bad = eval_every, on_bad_update == "skip"
+        self.identity = dict(identity or {})
+        self.update = 0
+        self.row: dict[str, float] = {}
+        self.evaluated: dict[str, float] = {}
+        self._restored: dict[str, Any] | None = None
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """The server optimizer over the model's trainable parameters."""
+        return self.server([p for p in self.model.parameters() if p.requires_grad])
+
+    @property
+    def data(self) -> FederatedDataModule:
+        """The trainer's data module."""
+        return cast(FederatedDataModule, cast(Any, self.trainer).datamodule)
+
+    # set-up ----------------------------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        """Put the data beside the model."""
+        dm, dtype = self.data, next(self.model.parameters()).dtype
+        self.flat = FlatModel(self.model, dm.data.loss)
+        self.evaluator = Evaluator(
+            self.flat, dm.data, dm.clients, dm.weight, self.client.weight_decay, self.device, dtype
+        )
+        self.task = Task(self.flat, self.evaluator.x, self.evaluator.y, self.evaluator.normalise)
+
+    def on_fit_start(self) -> None:
+        """Make the engine, the rule's state and the per-client memory, or take them from the checkpoint."""
+        self._place()
+        self.engine = self.engine_choice.pick(self.model, self.device)
+        params, n = self.flat.get(), self.data.num_clients
+        settings = self.memory_settings
+        device = self.device if settings.device == "auto" else torch.device(settings.device)
+        self.state = self.aggregator.init(params, n)
+        self.memory = ClientMemory(self.aggregator.slots, n, params, device, DTYPES[settings.dtype])
+        self.participation = Participation(n)
+        if self._restored is not None:
+            self.update, self.row, self.evaluated = (self._restored[k] for k in ("update", "row", "evaluated"))
+            self.state = {k: v.to(self.state[k].device) for k, v in self._restored["state"].items()}
+            self.memory.load_state_dict(self._restored["memory"])
+            self.participation.load_state_dict(self._restored["participation"])
+            self._restored = None
+
+    def on_train_start(self) -> None:
+        """Tell the loggers which columns there will be and at which round the run stands."""
+        for logger in self.trainer.loggers:
+            if begin := getattr(logger, "begin", None):
+                begin(self.columns, self.trainer.global_step)
+
+    @property
+    def columns(self) -> list[str]:
+        """Every metric a row may have."""
+        now = ["round", "update", "lr", "available", "active", "seconds", "client/loss", "direction_norm", "bad_updates"]
+        comm = [f"comm/{name}_bytes" for name in ("up", "down", "server", "client")]
+        return [*now, *self.evaluator.names, *self.participation.metrics(), *comm]
+
+    # the round -------------------------------------------------------------------------------------------------------
+
+    def training_step(self, batch: Round, batch_idx: int) -> None:
+        """Round t of the algorithm."""
+        started = time.perf_counter()
+        self.model.train()
+        dm, t = self.data, int(batch.round)
+        available = batch.available.cpu()
+        prob = None if batch.prob is None else batch.prob.cpu()
+        lr = self.client.rate(t, self.update)
+        info = RoundInfo(t, self.update, lr, dm.num_clients, available, dm.weight, prob)
+        ids = self.aggregator.select(self.state, info)
+        if not bool(available[ids].all()):
+            raise RuntimeError(f"round {t}: {type(self.aggregator).__name__} selected a device that is not available")
+        params = self.flat.get()
+        answers = ask_clients(
+            self.aggregator, self.state, self.memory, self.engine, self.task, self.client, params, ids,
+            lambda some: dm.batches(some, t), info, dm.seeds.batches, self.engine_choice.chunk, self.skip_bad,
+        )
+        direction, self.state = self.aggregator.step(self.state, answers.sums, params, answers.reported, info)
+        self._descend(direction, t)
+        if late := self.aggregator.after(self.state, self.flat.get(), info):
+            self.memory.write(*late)
+        self.update += direction is not None
+        self.participation.record(available, answers.reported, direction is not None)
+        seconds = time.perf_counter() - started
+        self._warn_if_stuck(info)
+
+        traffic = next(iter(self._traffic(len(ids)).values()))
+        self.row = {
+            "round": t, "update": self.update, "lr": lr, "available": int(available.sum()),
+            "active": len(answers.reported), "seconds": seconds, "client/loss": answers.loss,
+            "direction_norm": 0.0 if direction is None else float(direction.norm()), "bad_updates": answers.skipped,
+            **self.participation.metrics(),
+            "comm/up_bytes": traffic.up, "comm/down_bytes": traffic.down,
+            "comm/server_bytes": traffic.server, "comm/client_bytes": traffic.client,
+        }  # fmt: skip
+        if (t + 1) % self.eval_every == 0 or t + 1 == self.trainer.max_steps:
+            self.evaluated = self.evaluator()
+            self.row |= self.evaluated
+        for logger in self.trainer.loggers:
+            logger.log_metrics(self.row, step=t)
+        self.trainer.callback_metrics.update({k: torch.tensor(v) for k, v in self.row.items()})
+
+    def _descend(self, direction: Flat | None, t: int) -> None:
+        if direction is not None and not bool(direction.isfinite().all()):
+            raise RuntimeError(f"round {t}: the server's direction is not finite; lower client.lr or server.lr")
+        pieces = self.flat.views(direction) if direction is not None else {}
+        for name, p in zip(self.flat.names, self.flat.params, strict=True):
+            p.grad = pieces[name].to(p.dtype) if pieces else None
+        optimizer = self.optimizers()
+        cast(Any, optimizer).step()
+
+    def _warn_if_stuck(self, info: RoundInfo) -> None:
+        """After 50, 100, 200, … held rounds in a row, say whom the rule waits for."""
+        held = self.participation.held_in_a_row
+        if held < 50 or not math.log2(held / 50).is_integer():
+            return
+        awaited = self.aggregator.awaited(self.state, info).tolist()
+        if awaited:
+            names = ", ".join(map(str, awaited[:10])) + (" …" if len(awaited) > 10 else "")
+            log.warning("round %d: held for %d rounds, waiting for %d device(s): %s", info.round, held, len(awaited), names)
+        else:
+            log.warning("round %d: the model has not moved for %d rounds; nobody is there", info.round, held)
+
+    def _traffic(self, num_selected: int) -> Any:
+        return self.aggregator.traffic(num_selected, self.flat.num_params, self.data.num_clients)
+
+    def summary(self) -> dict[str, Any]:
+        """What a finished run reports: the last evaluation, staleness over the run, bytes under each protocol."""
+        kept = {
+            f"comm/{protocol}/{side}_bytes": value
+            for protocol, traffic in self._traffic(0).items()
+            for side, value in (("server", traffic.server), ("client", traffic.client))
+        }
+        done = {k: self.row[k] for k in ("round", "update", "lr") if k in self.row}
+        hashes = {**self.data.hashes(), "hash/masks": self.participation.mask_hash}
+        return {**done, **self.evaluated, **self.participation.summary(), **kept, **hashes}
+
+    # evaluation by itself, and checkpoints ---------------------------------------------------------------------------
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """The same metrics as inside the round, for eval.py."""
+        self._place()
+        self.evaluated = self.evaluator()
+        self.log_dict(self.evaluated, batch_size=1)
+
+    validation_step = test_step
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the clocks, the rule's state, the memory and the statistics: tensors and plain Python only."""
+        checkpoint["impatient"] = {
+            "identity": dict(self.identity),
+            "update": self.update,
+            "row": dict(self.row),
+            "evaluated": dict(self.evaluated),
+            "state": dict(self.state),
+            "memory": self.memory.state_dict(),
+            "participation": self.participation.state_dict(),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep them until the memory is made. Raises ConfigError for another run's rule, clients, partition or model."""
+        self._restored = checkpoint["impatient"]
+        was = self._restored["identity"]
+        check(
+            *(
+                f"ckpt_path: the checkpoint's {key} is {was.get(key)}, this run's is {now}; resume with the same {key}"
+                for key, now in self.identity.items()
+                if was.get(key) != now
+            )
+        )
+
+
+def memory_bytes(aggregator: Aggregator, num_clients: int, model: nn.Module, settings: MemorySettings) -> int:
+    """The size of the per-client memory. Raises ConfigError above the limit."""
+    params = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    size = ClientMemory.num_bytes(aggregator.slots, num_clients, params, DTYPES[settings.dtype])
+    if size > settings.limit_gb * 1e9:
+        raise ConfigError(
+            f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.1f} GB, above "
+            f"memory.limit_gb={settings.limit_gb:g}; raise the limit, set memory.dtype=bfloat16, or take fewer clients"
+        )
+    return size

@@ -1,0 +1,49 @@
+"""Weights & Biases: on by default, and never asks."""
+
+import netrc
+import os
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers import WandbLogger
+from wandb.util import generate_id
+
+
+class WandbMetrics(WandbLogger):
+    """Lightning's W&B logger with `round` as the axis of everything.
+
+    mode: online | offline | disabled, or None: what WANDB_MODE says, else online where there is an API key
+    (WANDB_API_KEY or a netrc entry), else offline. The run's id is kept in the run folder, so that a resumed run stays
+    the same W&B run.
+    """
+
+    def __init__(self, folder: str, project: str, mode: str | None = None, **kwargs: Any) -> None:
+        mode = mode or os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
+        self.folder = Path(folder)
+        kept = self.folder / "wandb_id"
+        run_id = kept.read_text().strip() if kept.exists() else generate_id()
+        super().__init__(save_dir=folder, project=project, id=run_id, resume="allow", mode=mode, **kwargs)
+        self.kept, self.run_id = kept, run_id
+
+    def begin(self, columns: list[str], round: int) -> None:
+        """Make `round` the axis; remember the id."""
+        self.kept.write_text(self.run_id)
+        self.experiment.define_metric("round")
+        self.experiment.define_metric("*", step_metric="round")
+
+    def log_metrics(self, metrics: Any, step: int | None = None) -> None:
+        """One call a round; the axis is the metric `round`, so W&B's own step counter is left alone."""
+        super().log_metrics(dict(metrics))
+
+
+def has_key() -> bool:
+    """Whether W&B would find an API key without asking."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    url = os.environ.get("WANDB_BASE_URL")
+    hosts = [url.split("://")[-1].strip("/")] if url else ["api.wandb.ai", "api.forge.coreweave.com"]
+    try:
+        known = netrc.netrc(os.environ.get("NETRC"))
+    except (OSError, netrc.NetrcParseError):
+        return False
+    return any(known.authenticators(host) for host in hosts)

@@ -1,0 +1,83 @@
+"""The clients' half of a round, free of any framework: select → plan → local steps → collect, in chunks."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from impatient.aggregators.base import Aggregator
+from impatient.data.rounds import Batches
+from impatient.engine.local import Engine, LocalSGD, Task
+from impatient.memory import ClientMemory
+from impatient.messages import ClientReport, Flat, Ids, RoundInfo, State, Sums
+
+log = logging.getLogger(__name__)
+
+
+class BadUpdateError(RuntimeError):
+    """A client's update is not finite."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came of the clients' half: the rule's sums; who reported, int64 [A]; their mean local loss; bad updates skipped."""
+
+    sums: Sums
+    reported: Ids
+    loss: float
+    skipped: int
+
+
+def ask_clients(
+    aggregator: Aggregator,
+    state: State,
+    memory: ClientMemory,
+    engine: Engine,
+    task: Task,
+    sgd: LocalSGD,
+    params: Flat,
+    ids: Ids,
+    draw: Callable[[Ids], Batches],
+    info: RoundInfo,
+    seed: int,
+    chunk: int,
+    skip_bad: bool = False,
+) -> Answers:
+    """Let the clients `ids` train, `chunk` of them at a time, and fold their answers.
+
+    draw(ids) gives their batches; seed is that of the batches. Memory rows of those that reported are replaced.
+
+    Raises BadUpdateError naming client and round for a non-finite update, unless skip_bad: then it is dropped as if the
+    client had not been there.
+    """
+    sums: Sums = {}
+    reported: list[Ids] = []
+    losses: list[Tensor] = []
+    for some in ids.split(chunk):
+        rows = memory.read(some, params.device)
+        plan = aggregator.plan(state, rows, params, info)
+        batches = draw(some)
+        report = engine.run(task, params, plan, some, batches.index, batches.count, info.lr, sgd, (seed, info.round))
+        good = report.delta.isfinite().all(1).cpu()
+        if not good.all():
+            _complain(report, good, info, skip_bad)
+            report = report.keep(good)
+            rows = {name: row[good] for name, row in rows.items()}
+        more, new = aggregator.collect(state, rows, params, report, info)
+        memory.write(report.ids, new)
+        sums = {name: sums[name] + value for name, value in more.items()} if sums else more
+        reported.append(report.ids)
+        losses.append(report.loss)
+    who = torch.cat(reported)
+    mean = float(torch.cat(losses).mean()) if len(who) else float("nan")
+    return Answers(sums, who, mean, len(ids) - len(who))
+
+
+def _complain(report: ClientReport, good: Tensor, info: RoundInfo, skip_bad: bool) -> None:
+    clients = ", ".join(map(str, report.ids[~good].tolist()))
+    what = f"round {info.round}: the update of client {clients} is not finite (client step size {info.lr:g})"
+    if not skip_bad:
+        raise BadUpdateError(f"{what}; lower client.lr, or drop such updates with on_bad_update=skip")
+    log.warning("%s; dropped", what)

@@ -1,0 +1,49 @@
+"""What a run prints: the federation at the start, the results at the end."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from impatient.availability.base import Availability
+from impatient.data.dataset import Clients, Dataset
+
+
+def show_federation(data: Dataset, clients: Clients, availability: Availability) -> None:
+    """Samples and classes a client, and how often clients are there."""
+    table = Table(title=f"{data.name}: {len(clients)} clients", title_justify="left")
+    for column in ("", "min", "median", "max"):
+        table.add_column(column, justify="left" if not column else "right")
+    _spread(table, "samples a client", clients.sizes)
+    if data.classes:
+        _spread(table, "classes a client", (clients.labels > 0).sum(1))
+        _spread(table, "clients a class", (clients.labels > 0).sum(0))
+    prob = availability.prob(0)
+    if prob is not None:
+        _spread(table, "availability p_i", prob.numpy())
+    Console().print(table)
+
+
+def _spread(table: Table, name: str, values: np.ndarray) -> None:
+    table.add_row(name, *(f"{v:.4g}" for v in (values.min(), np.median(values), values.max())))
+
+
+def show_summary(summary: Mapping[str, Any], folder: Path) -> None:
+    """The final metrics and where everything was written."""
+    table = Table(title="Results", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for key in ("round", "update", "train/loss", "train/objective", "test/loss", "test/acc",
+                "staleness/tau_bar", "staleness/tau_max_T", "wall_seconds"):  # fmt: skip
+        if key in summary:
+            value = summary[key]
+            table.add_row(key, str(value) if isinstance(value, int) else f"{value:.4f}")
+    for key, value in summary.items():
+        if key.startswith("comm/"):
+            table.add_row(key, f"{value / 1e6:.3f} MB")
+    console = Console()
+    console.print(table)
+    console.print(f"written to {folder}", soft_wrap=True, highlight=False)

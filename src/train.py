@@ -1,0 +1,166 @@
+"""One federated run: compose → validate → instantiate → fit → report.
+
+python src/train.py algo=mifa data=cifar10 availability.pmin=0.2
+"""
+
+import hashlib
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1]))
+
+import hydra
+import lightning as L
+import torch
+import wandb
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from hydra.utils import instantiate
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+import build
+from impatient import tables
+from impatient.checks import ConfigError
+from impatient.data.partition import base as partition
+from impatient.lit.checkpoint import AtomicCheckpointIO
+from impatient.lit.round_module import FederatedRound, memory_bytes
+
+log = logging.getLogger("impatient")
+
+
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """Plain dicts, all interpolations resolved. Raises ConfigError where one cannot be."""
+    try:
+        plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"config: {error}") from error
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items() if key not in ("experiment", "debug")}
+
+
+def checkpoint_of(cfg: build.Config) -> str | None:
+    """The checkpoint to resume from, or None. Raises ConfigError for a folder that holds another run, or a missing file."""
+    run = Path(cfg["paths"]["run_dir"])
+    asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
+    if asked is None:
+        if (run / "metrics.csv").exists() or last.parent.exists():
+            raise ConfigError(f"hydra.run.dir={run}: holds a run already; resume it with ckpt_path=last, or name another")
+        return None
+    if asked == "last":
+        if not last.exists():
+            log.info("no checkpoint in %s yet: starting at round 0", last.parent)
+            return None
+        return str(last)
+    if not Path(asked).is_file():
+        raise ConfigError(f"ckpt_path={asked}: there is no such file; name a checkpoint, or `last`")
+    return str(asked)
+
+
+def group_of(cfg: build.Config) -> str:
+    """The W&B group: the config without its seeds and paths, so that seeds of one setting are drawn together."""
+    drop = ("seed", "seeds", "paths", "ckpt_path", "callbacks", "logger", "trainer", "choices", "save_every")
+    core = {k: v for k, v in cfg.items() if k not in drop}
+    core["algo"] = {k: v for k, v in core["algo"].items() if k != "seed"}
+    digest = hashlib.blake2b(json.dumps(core, sort_keys=True, default=str).encode(), digest_size=3).hexdigest()
+    return f"{cfg['choices']['data']}-{cfg['choices']['algo']}-{digest}"
+
+
+def make_trainer(cfg: build.Config) -> L.Trainer:
+    """Lightning's Trainer with our logger, checkpoints and progress. Raises ConfigError for arguments it refuses."""
+    loggers = [
+        instantiate(node, **({"group": group_of(cfg)} if name == "wandb" and not node.get("group") else {}))
+        for name, node in (cfg["logger"] or {}).items()
+    ]
+    callbacks = [instantiate(node) for node in (cfg["callbacks"] or {}).values()]
+    try:
+        return instantiate(cfg["trainer"], logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()])
+    except Exception as error:
+        raise ConfigError(f"trainer: {error.__cause__ or error}") from error
+
+
+def run(cfg: build.Config, overrides: list[str]) -> float:
+    """Train. Returns the final test accuracy, or the objective for a task without classes."""
+    parts = build.validate(cfg)
+    ckpt = checkpoint_of(cfg)
+    trainer = make_trainer(cfg)
+    dm = build.datamodule(cfg, parts)
+    module = build.round_module(cfg, parts, dm)
+    size = memory_bytes(parts.aggregator, dm.num_clients, module.model, parts.memory)
+    log.info("per-client memory: %.1f MB (%s)", size / 1e6, parts.memory.dtype)
+    tables.show_federation(dm.data, dm.clients, dm.availability)
+
+    folder = Path(cfg["paths"]["run_dir"])
+    OmegaConf.save(OmegaConf.create(dict(cfg)), folder / "config.yaml")
+    (folder / "overrides.json").write_text(json.dumps(overrides))
+    partition.save(folder / "partition.json", dm.clients.indices)
+    for logger in trainer.loggers:
+        logger.log_hyperparams({**cfg, "knowledge": sorted(parts.aggregator.knowledge)})
+
+    started = time.perf_counter()
+    trainer.fit(module, datamodule=dm, ckpt_path=ckpt)
+    if not module.row:
+        raise RuntimeError("no round was run and none had been")
+    summary = {
+        **module.summary(),
+        "wall_seconds": time.perf_counter() - started,
+        "versions": {"impatient": "0.1.0", "torch": torch.__version__, "lightning": L.__version__},
+    }
+    _finish(folder, summary, trainer, module)
+    return float(summary.get("test/acc", summary["train/objective"]))
+
+
+def _finish(folder: Path, summary: dict[str, Any], trainer: L.Trainer, module: FederatedRound) -> None:
+    part = folder / ".summary.json.part"
+    part.write_text(json.dumps(summary, indent=2))
+    part.replace(folder / "summary.json")
+    if wandb.run is not None:
+        wandb.run.summary.update({k: v for k, v in summary.items() if k.startswith("hash/")})
+    if module.participation.count.sum() == 0:
+        log.warning("nobody ever took part: the model is as it was initialised")
+    tables.show_summary(summary, folder)
+
+
+@hydra.main(version_base="1.3", config_path="../configs", config_name="train")
+def main(cfg: DictConfig) -> float | None:
+    """Compose, run, and turn a user's mistake into one message and exit status 1."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    single = HydraConfig.get().mode == RunMode.RUN
+    failed = True
+    try:
+        plain = resolved(cfg)
+        plain["choices"] = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
+        metric = run(plain, list(HydraConfig.get().overrides.task))
+        failed = False
+        return metric
+    except ConfigError as error:
+        if not single:
+            raise
+        log.error("%d fault(s) in the configuration:\n  %s", len(error.faults), "\n  ".join(error.faults))
+        sys.exit(1)
+    except SIGTERMException:
+        sys.exit(143)
+    finally:
+        wandb.finish(exit_code=int(failed))
+
+
+def with_saved_overrides(argv: list[str]) -> list[str]:
+    """For `hydra.run.dir=… ckpt_path=last`: the overrides that the folder's run was started with, then one's own."""
+    given = dict(arg.split("=", 1) for arg in argv[1:] if "=" in arg)
+    saved = Path(given.get("hydra.run.dir", "")) / "overrides.json"
+    if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.exists():
+        return argv
+    own = {key.lstrip("+~") for key in given}
+    before = [arg for arg in json.loads(saved.read_text()) if arg.split("=", 1)[0].lstrip("+~") not in own]
+    return [argv[0], *before, *argv[1:]]
+
+
+if __name__ == "__main__":
+    sys.argv = with_saved_overrides(sys.argv)
+    main()
