@@ -20,7 +20,8 @@ from impatient.data.rounds import Batching
 from impatient.engine.auto import EngineChoice
 from impatient.engine.local import LocalSGD
 from impatient.lit.datamodule import FederatedDataModule, Seeds
-from impatient.lit.round_module import FederatedRound, MemorySettings
+from impatient.lit.round_module import FederatedRound
+from impatient.memory import MemorySettings
 from impatient.rng import torch_stream
 
 Config = Mapping[str, Any]
@@ -57,7 +58,7 @@ def validate(cfg: Config) -> Parts:
     faults += _node_faults("model", cfg.get("model"))
     for group in ("callbacks", "logger"):
         for name, node in (cfg.get(group) or {}).items():
-            faults += _node_faults(f"{group}.{name}", node)
+            faults += _node_faults(f"{group}.{name}", node) if node is not None else []
     if made.get("server"):
         _try("server", lambda: made["server"]([nn.Parameter(torch.zeros(1))]), faults)
     faults += _cross_faults(cfg, made)
@@ -85,7 +86,7 @@ def _scalar_faults(cfg: Config) -> list[str]:
 def _trainer_faults(trainer: Config) -> list[str]:
     faults = []
     if trainer.get("devices") not in (1, "1", [0]) or trainer.get("num_nodes", 1) != 1:
-        faults.append(f"trainer.devices={trainer.get('devices')}: clients are not shared over several devices yet; use 1")
+        faults.append(f"trainer.devices={trainer.get('devices')}: only one device for now; use 1")
     for key, value in (("max_epochs", -1), ("use_distributed_sampler", False)):
         if trainer.get(key) != value:
             faults.append(f"trainer.{key}={trainer.get(key)}: must be {value}; rounds are counted by `rounds`")
@@ -159,7 +160,7 @@ def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
     dm.setup()
     faults = []
     if "prob" in parts.aggregator.knowledge and dm.availability.prob(0) is None:
-        faults.append("algo: this rule must be told p_i, which this availability process does not know; use another rule")
+        faults.append("algo: this rule must know p_i, which this availability process does not; use another rule")
     absent = dm.availability.absent().tolist()
     if parts.aggregator.waits and absent:
         some = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
@@ -173,7 +174,7 @@ def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
 
 
 def model(cfg: Config, dm: FederatedDataModule) -> nn.Module:
-    """The network, initialised from seeds.model; told input_shape and num_classes if it asks and the config is silent."""
+    """The network, initialised from seeds.model; told input_shape and num_classes where it asks for them."""
     node = dict(cfg["model"])
     asks = inspect.signature(get_object(node["_target_"])).parameters
     facts = {"input_shape": dm.data.input_shape, "num_classes": dm.data.num_classes}

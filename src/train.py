@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from impatient import tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
 from impatient.lit.checkpoint import AtomicCheckpointIO
-from impatient.lit.round_module import FederatedRound, memory_bytes
+from impatient.lit.round_module import FederatedRound
+from impatient.memory import memory_bytes
 
 log = logging.getLogger("impatient")
 
@@ -46,12 +48,14 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
 
 
 def checkpoint_of(cfg: build.Config) -> str | None:
-    """The checkpoint to resume from, or None. Raises ConfigError for a folder that holds another run, or a missing file."""
+    """The checkpoint to resume from, or None. Raises ConfigError for a folder with a run in it, or a missing file."""
     run = Path(cfg["paths"]["run_dir"])
     asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
     if asked is None:
         if (run / "metrics.csv").exists() or last.parent.exists():
-            raise ConfigError(f"hydra.run.dir={run}: holds a run already; resume it with ckpt_path=last, or name another")
+            raise ConfigError(
+                f"hydra.run.dir={run}: holds a run already; resume it with ckpt_path=last, or name another"
+            )
         return None
     if asked == "last":
         if not last.exists():
@@ -77,8 +81,9 @@ def make_trainer(cfg: build.Config) -> L.Trainer:
     loggers = [
         instantiate(node, **({"group": group_of(cfg)} if name == "wandb" and not node.get("group") else {}))
         for name, node in (cfg["logger"] or {}).items()
+        if node is not None
     ]
-    callbacks = [instantiate(node) for node in (cfg["callbacks"] or {}).values()]
+    callbacks = [instantiate(node) for node in (cfg["callbacks"] or {}).values() if node is not None]
     try:
         return instantiate(cfg["trainer"], logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()])
     except Exception as error:
@@ -92,7 +97,7 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     trainer = make_trainer(cfg)
     dm = build.datamodule(cfg, parts)
     module = build.round_module(cfg, parts, dm)
-    size = memory_bytes(parts.aggregator, dm.num_clients, module.model, parts.memory)
+    size = memory_bytes(parts.aggregator.slots, dm.num_clients, module.model, parts.memory)
     log.info("per-client memory: %.1f MB (%s)", size / 1e6, parts.memory.dtype)
     tables.show_federation(dm.data, dm.clients, dm.availability)
 
@@ -131,6 +136,7 @@ def _finish(folder: Path, summary: dict[str, Any], trainer: L.Trainer, module: F
 def main(cfg: DictConfig) -> float | None:
     """Compose, run, and turn a user's mistake into one message and exit status 1."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", ".*treespec.*")  # Lightning 2.6 asks torch 2.14 in an old way
     single = HydraConfig.get().mode == RunMode.RUN
     failed = True
     try:
@@ -142,7 +148,7 @@ def main(cfg: DictConfig) -> float | None:
     except ConfigError as error:
         if not single:
             raise
-        log.error("%d fault(s) in the configuration:\n  %s", len(error.faults), "\n  ".join(error.faults))
+        tables.show_faults(error)
         sys.exit(1)
     except SIGTERMException:
         sys.exit(143)

@@ -1,0 +1,1 @@
+"""Impatient: federated learning when devices come and go."""

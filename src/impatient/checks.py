@@ -31,8 +31,10 @@ def integer(name: str, value: Any, low: float, high: float = math.inf) -> str | 
 
 
 def _bounded(name: str, value: Any, low: float, high: float, open_low: bool, noun: str, kind: Any) -> str | None:
-    span = f"{'(' if open_low else '['}{low:g}, {high:g}]" if high < math.inf else f"{'> ' if open_low else '>= '}{low:g}"
-    wanted = f"{noun} {'in ' if high < math.inf else ''}{span}"
+    if high < math.inf:
+        wanted = f"{noun} in {'(' if open_low else '['}{low:g}, {high:g}]"
+    else:
+        wanted = f"{noun} {'>' if open_low else '>='} {low:g}"
     if isinstance(value, bool) or not isinstance(value, kind):
         return f"{name}={value!s}: must be {wanted}, not {type(value).__name__}"
     if not math.isfinite(value) or value < low or value > high or (open_low and value == low):

@@ -22,11 +22,17 @@ class Evaluator:
     """
 
     def __init__(
-        self, model: FlatModel, dataset: Dataset, clients: Clients, weight: Tensor, weight_decay: float,
-        device: torch.device, dtype: torch.dtype,
+        self,
+        model: FlatModel,
+        dataset: Dataset,
+        clients: Clients,
+        weight: Tensor,
+        weight_decay: float,
+        device: torch.device,
+        dtype: torch.dtype,
     ) -> None:
         self.model, self.weight, self.weight_decay = model, weight, weight_decay
-        self.classes = dataset.classes
+        self.classes = [name.replace("/", "-") for name in dataset.classes]  # a slash would open a new group
         self.normalise = Normalise(dataset, device, dtype)
         self.x, self.y = dataset.x.to(device), dataset.y.to(device)
         self.x_test, self.y_test = dataset.x_test.to(device), dataset.y_test.to(device)

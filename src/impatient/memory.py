@@ -1,11 +1,32 @@
 """Per-client memory: tables [N, P], reached by client id only."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from impatient.checks import ConfigError, check, number, one_of
 from impatient.messages import Ids, Rows, Slot
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """Where per-client memory lives: device (auto: beside the model), dtype, and the size above which it is refused."""
+
+    device: str = "auto"
+    dtype: str = "float32"
+    limit_gb: float = 8.0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError with every value out of range."""
+        check(one_of("dtype", self.dtype, list(DTYPES)), number("limit_gb", self.limit_gb, 0))
+        try:
+            torch.device("cpu" if self.device == "auto" else self.device)
+        except (RuntimeError, TypeError):
+            raise ConfigError(f"device={self.device}: must be auto, cpu, cuda or cuda:0 …") from None
 
 
 class ClientMemory:
@@ -30,11 +51,6 @@ class ClientMemory:
                 table += params.to(device, dtype)
             self.tables[name] = table
 
-    @staticmethod
-    def num_bytes(slots: Mapping[str, Slot], num_clients: int, num_params: int, dtype: torch.dtype) -> int:
-        """The size of all tables, before any is made."""
-        return len(slots) * num_clients * num_params * dtype.itemsize
-
     def read(self, ids: Ids, device: torch.device | str) -> Rows:
         """Copies [A, P] of the rows of `ids`, on `device`, as stored."""
         return {name: table[ids.to(table.device)].to(device) for name, table in self.tables.items()}
@@ -57,3 +73,15 @@ class ClientMemory:
             raise ValueError(f"the checkpoint's memory {given} is not this run's {wanted}")
         for name, table in state.items():
             self.tables[name].copy_(table)
+
+
+def memory_bytes(slots: Mapping[str, Slot], num_clients: int, model: nn.Module, settings: MemorySettings) -> int:
+    """The size of the per-client memory, before it is made. Raises ConfigError above the limit."""
+    params = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    size = len(slots) * num_clients * params * DTYPES[settings.dtype].itemsize
+    if size > settings.limit_gb * 1e9:
+        raise ConfigError(
+            f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.1f} GB, above "
+            f"memory.limit_gb={settings.limit_gb:g}; raise the limit, set memory.dtype=bfloat16, or take fewer clients"
+        )
+    return size

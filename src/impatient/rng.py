@@ -24,7 +24,7 @@ def stream(seed: int, name: str, *ids: int) -> np.random.Generator:
 
 @contextlib.contextmanager
 def torch_stream(device: torch.device, seed: int, name: str, *ids: int) -> Iterator[None]:
-    """Let torch's global generators draw from one address inside the block (dropout, initialisation), then put them back."""
+    """Let torch's own generators draw from one address inside the block (dropout, initialisation); restore them."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(derive(seed, name, *ids) % 2**63)

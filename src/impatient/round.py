@@ -22,7 +22,7 @@ class BadUpdateError(RuntimeError):
 
 @dataclass(frozen=True)
 class Answers:
-    """What came of the clients' half: the rule's sums; who reported, int64 [A]; their mean local loss; bad updates skipped."""
+    """What came of it: the rule's sums; who reported, int64 [A]; their mean local loss; the number of bad updates."""
 
     sums: Sums
     reported: Ids

@@ -1,5 +1,6 @@
 """What a run prints: the federation at the start, the results at the end."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from impatient.availability.base import Availability
+from impatient.checks import ConfigError
 from impatient.data.dataset import Clients, Dataset
 
 
@@ -36,7 +38,9 @@ def show_summary(summary: Mapping[str, Any], folder: Path) -> None:
     table = Table(title="Results", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    for key in ("round", "update", "train/loss", "train/objective", "test/loss", "test/acc",
+    table.add_row("rounds", str(summary["round"] + 1))
+    table.add_row("updates", str(summary["update"]))
+    for key in ("train/loss", "train/objective", "test/loss", "test/acc",
                 "staleness/tau_bar", "staleness/tau_max_T", "wall_seconds"):  # fmt: skip
         if key in summary:
             value = summary[key]
@@ -47,3 +51,19 @@ def show_summary(summary: Mapping[str, Any], folder: Path) -> None:
     console = Console()
     console.print(table)
     console.print(f"written to {folder}", soft_wrap=True, highlight=False)
+
+
+def show_metrics(title: str, metrics: Mapping[str, float]) -> None:
+    """A name and a number a line."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for key, value in metrics.items():
+        table.add_row(key, f"{value:.6f}")
+    Console().print(table)
+
+
+def show_faults(error: ConfigError) -> None:
+    """Every fault on a line of its own, on stderr."""
+    count = len(error.faults)
+    print(f"{count} fault{'s' * (count != 1)} in the configuration:", *error.faults, sep="\n  ", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Server rules: one published rule a file."""

@@ -7,7 +7,19 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from impatient.messages import ClientPlan, ClientReport, Flat, Ids, Protocols, RoundInfo, Rows, Slot, State, Sums, Traffic
+from impatient.messages import (
+    ClientPlan,
+    ClientReport,
+    Flat,
+    Ids,
+    Protocols,
+    RoundInfo,
+    Rows,
+    Slot,
+    State,
+    Sums,
+    Traffic,
+)
 
 FLOAT_BYTES = 4  # models travel as float32, whatever the simulation computes in
 
@@ -65,9 +77,7 @@ class Aggregator(ABC):
         """Fold some clients' answers into sums; give back their new memory rows [A, P]. Called once a chunk."""
 
     @abstractmethod
-    def step(
-        self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo
-    ) -> tuple[Flat | None, State]:
+    def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """Once a round, with the sums over all that reported: a descent direction [P], and the next state.
 
         The server optimizer then steps against the direction; None holds the model still, momentum included.

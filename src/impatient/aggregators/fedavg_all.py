@@ -18,8 +18,6 @@ class FedAvgAll(Aggregator):
         """update = Σ_A a_i·U_i."""
         return {"update": weighted_sum(info.weight[report.ids], -report.delta)}, {}
 
-    def step(
-        self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo
-    ) -> tuple[Flat | None, State]:
+    def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """The sum of what came."""
         return (sums["update"] if len(reported) else None), state

@@ -20,8 +20,6 @@ class FedAvgBiased(Aggregator):
         weight = info.weight[report.ids]
         return {"update": weighted_sum(weight, -report.delta), "weight": weight.sum()}, {}
 
-    def step(
-        self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo
-    ) -> tuple[Flat | None, State]:
+    def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """The weighted mean of the updates that came."""
         return (sums["update"] / sums["weight"] if len(reported) else None), state

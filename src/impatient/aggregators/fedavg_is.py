@@ -1,7 +1,7 @@
 """FedAvg with importance sampling, for a server that knows every device's availability."""
 
-from impatient.aggregators.fedavg_all import FedAvgAll
 from impatient.aggregators.base import weighted_sum
+from impatient.aggregators.fedavg_all import FedAvgAll
 from impatient.messages import ClientReport, Flat, RoundInfo, Rows, State, Sums
 
 

@@ -28,7 +28,7 @@ class FedAvgSampling(Aggregator):
         if self.cohort_size <= num_clients:
             return []
         return [
-            f"algo.cohort_size={self.cohort_size}: cannot sample more devices than there are (num_clients={num_clients})"
+            f"algo.cohort_size={self.cohort_size}: more than there are, num_clients={num_clients}; sample fewer"
         ]
 
     @property
@@ -60,9 +60,7 @@ class FedAvgSampling(Aggregator):
         """sum = Σ_A a_i·U_i."""
         return {"sum": weighted_sum(info.weight[report.ids], -report.delta)}, {}
 
-    def step(
-        self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo
-    ) -> tuple[Flat | None, State]:
+    def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """The cohort's mean once it is complete; None before."""
         total, answered = state["sum"] + sums["sum"], state["answered"].clone()
         answered[reported] = True

@@ -65,9 +65,7 @@ class MIFA(Aggregator):
         weight = info.weight[report.ids]
         return {"change": weighted_sum(weight, new) - weighted_sum(weight, rows["G"])}, {"G": new}
 
-    def step(
-        self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo
-    ) -> tuple[Flat | None, State]:
+    def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """η_t·Ḡ, or None while awaiting first answers."""
         mean = state["mean"] + sums["change"]
         answered = state["answered"].clone()
@@ -84,7 +82,7 @@ class MIFA(Aggregator):
         return ids_of(~state["answered"]) if self.waits else super().awaited(state, info)
 
     def traffic(self, num_selected: int, num_params: int, num_clients: int) -> Protocols:
-        """array: the server keeps all N updates. delta: each device keeps its last, sends G_new - G_old; the server keeps Ḡ."""
+        """array: the server keeps all G_i. delta: a device keeps its last and sends G_new - G_old; the server keeps Ḡ."""
         model = FLOAT_BYTES * num_params
         sent = num_selected * model
         return {

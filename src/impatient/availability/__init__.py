@@ -1,0 +1,1 @@
+"""When devices are there: one process a file."""

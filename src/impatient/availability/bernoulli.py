@@ -32,7 +32,7 @@ class Bernoulli(Independent):
     def check(self, num_clients: int, num_classes: int | None) -> list[str]:
         """A list must have an entry for each client."""
         if self.p_range is None and isinstance(self.given, Sequence) and len(self.given) != num_clients:
-            return [f"availability.p has {len(self.given)} entries: must have num_clients={num_clients}, or be one number"]
+            return [f"availability.p has {len(self.given)} entries: give num_clients={num_clients}, or one number"]
         return []
 
     def setup(self, labels: Tensor, seed: int) -> None:

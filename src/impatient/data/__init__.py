@@ -1,0 +1,1 @@
+"""Arrays, who owns them, and which of them a round uses."""

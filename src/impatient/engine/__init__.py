@@ -1,0 +1,1 @@
+"""How many clients are trained: one after the other, or many at once."""

@@ -89,10 +89,16 @@ class Engine(ABC):
 
 
 def descend(
-    w: Tensor, grad: Tensor, start: Tensor | None, shift: Tensor | None, prox: float, lr: float, sgd: LocalSGD,
+    w: Tensor,
+    grad: Tensor,
+    start: Tensor | None,
+    shift: Tensor | None,
+    prox: float,
+    lr: float,
+    sgd: LocalSGD,
     velocity: Tensor | None,
 ) -> None:
-    """One step in place, on [P] or [A, P]:  v ← momentum·v + ∇ + weight_decay·w + shift + prox·(w - start);  w ← w - lr·v."""
+    """In place, on [P] or [A, P]:  v ← momentum·v + ∇ + weight_decay·w + shift + prox·(w - start);  w ← w - lr·v."""
     if sgd.weight_decay:
         grad = grad.add(w, alpha=sgd.weight_decay)
     if shift is not None:

@@ -1,0 +1,1 @@
+"""The Lightning side; the only package that imports it."""

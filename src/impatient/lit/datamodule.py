@@ -43,8 +43,14 @@ class FederatedDataModule(L.LightningDataModule):
     """
 
     def __init__(
-        self, source: Source, partition: Partition, availability: Availability, batching: Batching, num_clients: int,
-        seeds: Seeds, weights: str = "equal",
+        self,
+        source: Source,
+        partition: Partition,
+        availability: Availability,
+        batching: Batching,
+        num_clients: int,
+        seeds: Seeds,
+        weights: str = "equal",
     ) -> None:
         super().__init__()
         self.source, self.partition, self.availability = source, partition, availability
@@ -59,9 +65,7 @@ class FederatedDataModule(L.LightningDataModule):
         if data.owners is not None:
             indices = verify(data.owners, len(data.y), self.num_clients)
         else:
-            indices = self.partition.split(
-                data.y.numpy(), data.num_classes, self.num_clients, self.seeds.partition
-            )
+            indices = self.partition.split(data.y.numpy(), data.num_classes, self.num_clients, self.seeds.partition)
         self.clients = Clients.of(indices, data.y, data.num_classes)
         self.availability.setup(torch.from_numpy(self.clients.labels), self.seeds.availability)
         share = torch.from_numpy(self.clients.sizes).to(torch.float64)

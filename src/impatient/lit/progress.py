@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class RoundProgress(ProgressBar):
-    """Round, active devices, loss and accuracy. Without a terminal: a line at most every `seconds`, and one at the end."""
+    """Round, active devices, loss and accuracy. Without a terminal: a line every `seconds`, and one at the end."""
 
     def __init__(self, seconds: float = 10.0) -> None:
         super().__init__()

@@ -4,7 +4,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import lightning as L
@@ -12,37 +11,18 @@ import torch
 from torch import nn
 
 from impatient.aggregators.base import Aggregator
-from impatient.checks import ConfigError, check, number, one_of
+from impatient.checks import check
 from impatient.engine.auto import EngineChoice, refuse_batch_norm
 from impatient.engine.local import LocalSGD, Task
 from impatient.evaluation import Evaluator
 from impatient.flat import FlatModel
 from impatient.lit.datamodule import FederatedDataModule, Round
-from impatient.memory import ClientMemory
+from impatient.memory import DTYPES, ClientMemory, MemorySettings
 from impatient.messages import Flat, RoundInfo
 from impatient.participation import Participation
 from impatient.round import ask_clients
 
 log = logging.getLogger(__name__)
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
-
-
-@dataclass(frozen=True)
-class MemorySettings:
-    """Where per-client memory lives: device (auto: beside the model), dtype, and the size above which it is refused."""
-
-    device: str = "auto"
-    dtype: str = "float32"
-    limit_gb: float = 8.0
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError with every value out of range."""
-        check(one_of("dtype", self.dtype, list(DTYPES)), number("limit_gb", self.limit_gb, 0))
-        try:
-            torch.device("cpu" if self.device == "auto" else self.device)
-        except (RuntimeError, TypeError):
-            raise ConfigError(f"device={self.device}: must be auto, cpu, cuda or cuda:0 …") from None
 
 
 class FederatedRound(L.LightningModule):
@@ -123,7 +103,17 @@ class FederatedRound(L.LightningModule):
     @property
     def columns(self) -> list[str]:
         """Every metric a row may have."""
-        now = ["round", "update", "lr", "available", "active", "seconds", "client/loss", "direction_norm", "bad_updates"]
+        now = [
+            "round",
+            "update",
+            "lr",
+            "available",
+            "active",
+            "seconds",
+            "client/loss",
+            "direction_norm",
+            "bad_updates",
+        ]
         comm = [f"comm/{name}_bytes" for name in ("up", "down", "server", "client")]
         return [*now, *self.evaluator.names, *self.participation.metrics(), *comm]
 
@@ -143,8 +133,19 @@ class FederatedRound(L.LightningModule):
             raise RuntimeError(f"round {t}: {type(self.aggregator).__name__} selected a device that is not available")
         params = self.flat.get()
         answers = ask_clients(
-            self.aggregator, self.state, self.memory, self.engine, self.task, self.client, params, ids,
-            lambda some: dm.batches(some, t), info, dm.seeds.batches, self.engine_choice.chunk, self.skip_bad,
+            self.aggregator,
+            self.state,
+            self.memory,
+            self.engine,
+            self.task,
+            self.client,
+            params,
+            ids,
+            lambda some: dm.batches(some, t),
+            info,
+            dm.seeds.batches,
+            self.engine_choice.chunk,
+            self.skip_bad,
         )
         direction, self.state = self.aggregator.step(self.state, answers.sums, params, answers.reported, info)
         self._descend(direction, t)
@@ -188,7 +189,7 @@ class FederatedRound(L.LightningModule):
         awaited = self.aggregator.awaited(self.state, info).tolist()
         if awaited:
             names = ", ".join(map(str, awaited[:10])) + (" …" if len(awaited) > 10 else "")
-            log.warning("round %d: held for %d rounds, waiting for %d device(s): %s", info.round, held, len(awaited), names)
+            log.warning("round %d: held for %d rounds, waiting for device(s) %s", info.round, held, names)
         else:
             log.warning("round %d: the model has not moved for %d rounds; nobody is there", info.round, held)
 
@@ -202,7 +203,7 @@ class FederatedRound(L.LightningModule):
             for protocol, traffic in self._traffic(0).items()
             for side, value in (("server", traffic.server), ("client", traffic.client))
         }
-        done = {k: self.row[k] for k in ("round", "update", "lr") if k in self.row}
+        done: dict[str, Any] = {k: self.row[k] for k in ("round", "update", "lr") if k in self.row}
         hashes = {**self.data.hashes(), "hash/masks": self.participation.mask_hash}
         return {**done, **self.evaluated, **self.participation.summary(), **kept, **hashes}
 
@@ -229,7 +230,7 @@ class FederatedRound(L.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep them until the memory is made. Raises ConfigError for another run's rule, clients, partition or model."""
+        """Keep them until the memory is made. Raises ConfigError if rule, clients, partition or model are others."""
         self._restored = checkpoint["impatient"]
         was = self._restored["identity"]
         check(
@@ -239,15 +240,3 @@ class FederatedRound(L.LightningModule):
                 if was.get(key) != now
             )
         )
-
-
-def memory_bytes(aggregator: Aggregator, num_clients: int, model: nn.Module, settings: MemorySettings) -> int:
-    """The size of the per-client memory. Raises ConfigError above the limit."""
-    params = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    size = ClientMemory.num_bytes(aggregator.slots, num_clients, params, DTYPES[settings.dtype])
-    if size > settings.limit_gb * 1e9:
-        raise ConfigError(
-            f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.1f} GB, above "
-            f"memory.limit_gb={settings.limit_gb:g}; raise the limit, set memory.dtype=bfloat16, or take fewer clients"
-        )
-    return size

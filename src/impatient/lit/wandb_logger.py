@@ -2,11 +2,12 @@
 
 import netrc
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
+import wandb
 from lightning.pytorch.loggers import WandbLogger
-from wandb.util import generate_id
 
 
 class WandbMetrics(WandbLogger):
@@ -21,8 +22,11 @@ class WandbMetrics(WandbLogger):
         mode = mode or os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
         self.folder = Path(folder)
         kept = self.folder / "wandb_id"
-        run_id = kept.read_text().strip() if kept.exists() else generate_id()
-        super().__init__(save_dir=folder, project=project, id=run_id, resume="allow", mode=mode, **kwargs)
+        run_id = kept.read_text().strip() if kept.exists() else secrets.token_hex(4)
+        super().__init__(
+            save_dir=folder, project=project, id=run_id, mode=mode, settings=wandb.Settings(quiet=True), **kwargs
+        )
+        self._wandb_init.pop("anonymous")  # Lightning passes what W&B now warns of
         self.kept, self.run_id = kept, run_id
 
     def begin(self, columns: list[str], round: int) -> None:

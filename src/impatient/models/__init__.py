@@ -1,0 +1,1 @@
+"""Networks, reached by their _target_ alone."""

@@ -1,6 +1,7 @@
 """The two convolutional networks of the MIFA experiments."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ class _TwoConv(nn.Module):
         self.conv1 = nn.Conv2d(depth, channels[0], 5)
         self.conv2 = nn.Conv2d(channels[0], channels[1], 5)
         sizes = [channels[1] * _side(height) * _side(width), *widths]
-        self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [B, C] of images [B, channels, height, width]."""
@@ -44,7 +45,7 @@ class LeNet5(_TwoConv):
 
 
 class CNN(_TwoConv):
-    """The wider net that the MIFA authors' scripts run: 32 and 64 channels, 512 units (878,538 parameters on CIFAR-10)."""
+    """The wider net of the MIFA authors' scripts: 32 and 64 channels, 512 units (878,538 parameters on CIFAR-10)."""
 
     def __init__(self, input_shape: Sequence[int], num_classes: int) -> None:
         super().__init__(input_shape, (32, 64), (512, num_classes))

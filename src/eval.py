@@ -1,0 +1,77 @@
+"""A checkpoint → the same metrics as in training.
+
+python src/eval.py logs/runs/<folder>
+"""
+
+import logging
+import os
+import sys
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1]))
+
+import hydra
+import lightning as L
+from omegaconf import DictConfig, OmegaConf
+
+import build
+from impatient import tables
+from impatient.checks import ConfigError
+
+log = logging.getLogger("impatient")
+
+
+def locate(run: str | None, ckpt_path: str | None) -> tuple[Path, Path]:
+    """The run's folder and the checkpoint. Raises ConfigError for one that is not there."""
+    if (run is None) == (ckpt_path is None):
+        raise ConfigError("give a run's folder, or ckpt_path=<file>: python src/eval.py logs/runs/<folder>")
+    ckpt = Path(run) / "checkpoints" / "last.ckpt" if run else Path(str(ckpt_path))
+    folder = Path(run) if run else ckpt.parent.parent
+    missing = [path for path in (folder / "config.yaml", ckpt) if not path.is_file()]
+    if missing:
+        raise ConfigError(*(f"{path}: there is no such file; name the folder of a run" for path in missing))
+    return folder, ckpt
+
+
+def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]:
+    """The metrics of one checkpoint of the run in `folder`."""
+    cfg = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=True)
+    assert isinstance(cfg, dict)
+    config = {str(key): value for key, value in cfg.items()}
+    if data_dir is not None and "root" in config["data"]:
+        config["data"]["root"] = data_dir
+    parts = build.validate(config)
+    dm = build.datamodule(config, parts)
+    module = build.round_module(config, parts, dm)
+    trainer = L.Trainer(
+        accelerator=config["trainer"]["accelerator"],
+        precision=config["trainer"].get("precision"),
+        devices=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.test(module, datamodule=dm, ckpt_path=ckpt, verbose=False)
+    return module.evaluated
+
+
+@hydra.main(version_base="1.3", config_path="../configs", config_name="eval")
+def main(cfg: DictConfig) -> None:
+    """Evaluate and print; a user's mistake is one message and exit status 1."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", ".*treespec.*")  # Lightning 2.6 asks torch 2.14 in an old way
+    warnings.filterwarnings("ignore", ".*callbacks used to create the checkpoint.*")
+    try:
+        folder, ckpt = locate(cfg.run, cfg.ckpt_path)
+        tables.show_metrics(f"{ckpt}", evaluate(folder, ckpt, cfg.data_dir))
+    except ConfigError as error:
+        tables.show_faults(error)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    sys.argv = [arg if "=" in arg or arg.startswith("-") else f"run='{arg}'" for arg in sys.argv]
+    sys.argv[0] = __file__
+    main()

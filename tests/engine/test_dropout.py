@@ -1,0 +1,53 @@
+"""Random layers: reproducible by (seed, round), without a trace in torch's global generator."""
+
+import pytest
+import torch
+
+from impatient.engine.local import LocalSGD
+from impatient.engine.loop import Loop
+from impatient.engine.vmap import Vmap
+from impatient.messages import ClientPlan
+
+ENGINES = [Loop(), Vmap()]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_same_address_same_masks(federation, engine):
+    fed = federation("dropout")
+    torch.manual_seed(1)
+    first = fed.run(engine)
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    again = fed.run(engine)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(again.delta, first.delta)
+    # The batches are the same here: what differs in another round is the dropout masks alone.
+    assert not torch.equal(fed.run(engine, round=4).delta, first.delta)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_dropout_acts_in_training_mode_only(federation, engine):
+    fed = federation("dropout")
+    noisy = fed.run(engine)
+    fed.task.model.module.eval()
+    quiet = [fed.run(e) for e in ENGINES]
+    assert not torch.allclose(noisy.delta, quiet[0].delta, atol=1e-3)
+    torch.testing.assert_close(quiet[1].delta, quiet[0].delta, rtol=0, atol=1e-10)
+
+
+def test_loop_client_is_alone_with_its_masks(federation):
+    fed = federation("dropout")
+    together = fed.run(Loop())
+    for i in range(4):
+        assert torch.equal(fed.run(Loop(), ids=[i]).delta[0], together.delta[i])
+    assert torch.equal(fed.run(Loop(), ids=[3, 1]).delta, together.delta[[3, 1]])
+
+
+def test_vmap_clients_have_masks_of_their_own(federation):
+    # Two clients with the same data and batches: only their dropout masks can tell them apart.
+    fed = federation("dropout")
+    ids = torch.tensor([0, 0])
+    batches = fed.draw(ids)
+    args = (ids, batches.index, batches.count, 0.1, LocalSGD(lr=0.1), (0, 0))
+    report = Vmap().run(fed.task, fed.params, ClientPlan(), *args)
+    assert not torch.equal(report.delta[0], report.delta[1])

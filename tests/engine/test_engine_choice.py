@@ -1,0 +1,89 @@
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+from impatient.checks import ConfigError
+from impatient.engine.auto import EngineChoice, refuse_batch_norm
+from impatient.engine.local import LocalSGD
+from impatient.engine.loop import Loop
+from impatient.engine.vmap import Vmap
+from impatient.models.conv import LeNet5
+from impatient.models.logistic import Logistic
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # a device is only looked at: no GPU is needed
+LOGISTIC = Logistic((1, 8, 8), 10)
+LENET = LeNet5((1, 16, 16), 10)
+DEEP_DROPOUT = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Dropout(0.1)))
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "engine", "why"),
+    [
+        (LOGISTIC, CPU, Vmap, "clients batched together"),
+        (LOGISTIC, CUDA, Vmap, "clients batched together"),
+        (LENET, CPU, Loop, "convolutions on a CPU"),
+        (LENET, CUDA, Vmap, "clients batched together"),
+        (nn.Conv1d(1, 1, 3), CPU, Loop, "convolutions on a CPU"),
+        (DEEP_DROPOUT, CPU, Loop, "dropout"),
+        (DEEP_DROPOUT, CUDA, Loop, "dropout"),
+        (nn.Dropout2d(), CUDA, Loop, "dropout"),
+        (nn.LSTM(3, 3), CUDA, Loop, "recurrent"),
+        (nn.GRU(3, 3), CPU, Loop, "recurrent"),
+    ],
+)
+def test_auto(model, device, engine, why, caplog):
+    caplog.set_level(logging.INFO)
+    assert isinstance(EngineChoice().pick(model, device), engine)
+    assert why in caplog.text
+
+
+@pytest.mark.parametrize(("name", "engine"), [("loop", Loop), ("vmap", Vmap)])
+def test_what_is_asked_is_given(name, engine, caplog):
+    caplog.set_level(logging.INFO)
+    choice = EngineChoice(name, chunk=7)
+    for model in (LOGISTIC, LENET, DEEP_DROPOUT):
+        assert isinstance(choice.pick(model, CPU), engine)
+    assert f"engine: {name} (as asked), 7 clients at a time" in caplog.text
+
+
+def test_bad_engine_settings():
+    with pytest.raises(ConfigError) as error:
+        EngineChoice("fast", 0)
+    assert error.value.faults == [
+        "name=fast: must be one of auto, loop, vmap",
+        "chunk=0: must be an integer >= 1",
+    ]
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(4), nn.BatchNorm2d(4), nn.SyncBatchNorm(4)])
+def test_batch_norm_is_refused(layer):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), layer))
+    with pytest.raises(ValueError, match=rf"layer '1\.1' is {type(layer).__name__}.*GroupNorm or LayerNorm"):
+        refuse_batch_norm(model)
+
+
+def test_other_norms_are_welcome():
+    refuse_batch_norm(nn.Sequential(nn.GroupNorm(2, 4), nn.LayerNorm(4)))
+
+
+def test_step_size():
+    # η_0 = 0.6 and k = 2: 0.6/3, 0.6/√3, 0.6. k is `update` unless lr_clock says `round`.
+    assert LocalSGD(0.6).rate(round=8, update=2) == pytest.approx(0.2)
+    assert LocalSGD(0.6, "inverse_sqrt").rate(round=8, update=2) == pytest.approx(0.6 / 3**0.5)
+    assert LocalSGD(0.6, "none").rate(round=8, update=2) == 0.6
+    assert LocalSGD(0.6, lr_clock="round").rate(round=2, update=1) == pytest.approx(0.2)
+    assert LocalSGD(0.6).rate(round=0, update=0) == 0.6
+
+
+def test_bad_sgd_settings_are_told_at_once():
+    with pytest.raises(ConfigError) as error:
+        LocalSGD(0.0, "exp", "epoch", 0, 0, None, -0.1, 1.5)
+    assert [fault.split("=")[0] for fault in error.value.faults] == [
+        "lr", "lr_decay", "lr_clock", "batch_size", "epochs", "weight_decay", "momentum",
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match="epochs=2, steps=3: give exactly one"):
+        LocalSGD(0.1, steps=3)
+    with pytest.raises(ConfigError, match="epochs=None, steps=None: give exactly one"):
+        LocalSGD(0.1, epochs=None)

@@ -1,0 +1,133 @@
+"""Every fast path has a slow twin: vmap against loop."""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from torch import nn
+
+from impatient.data.dataset import cross_entropy
+from impatient.engine.local import LocalSGD, Task
+from impatient.engine.loop import Loop
+from impatient.engine.vmap import Vmap
+from impatient.flat import FlatModel
+from impatient.messages import ClientPlan
+
+ENGINES = [Loop(), Vmap()]
+PLAIN, HEAVY = LocalSGD(lr=0.1), LocalSGD(lr=0.1, momentum=0.9, weight_decay=0.05)
+CASES = {
+    "plain": (PLAIN, ()),
+    "momentum": (LocalSGD(lr=0.1, momentum=0.9), ()),
+    "weight_decay": (LocalSGD(lr=0.1, weight_decay=0.05), ()),
+    "start": (PLAIN, ("start",)),
+    "shift": (PLAIN, ("shift",)),
+    "prox": (PLAIN, ("prox",)),
+    "all": (HEAVY, ("start", "shift", "prox")),
+}
+
+
+def assert_same(a, b, atol):
+    for field in fields(a):
+        torch.testing.assert_close(getattr(a, field.name), getattr(b, field.name), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", ["logistic", "lenet5", "groupnorm"])
+def test_equal_in_float64(federation, full_plan, name, case):
+    fed = federation(name)
+    sgd, wanted = CASES[case]
+    full = full_plan(fed)
+    plan = ClientPlan(**{field: getattr(full, field) for field in wanted})
+    loop, vmap = (fed.run(engine, sgd, plan) for engine in ENGINES)
+    assert loop.delta.abs().max() > 0.01
+    assert_same(vmap, loop, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["logistic", "lenet5", "groupnorm"])
+def test_close_in_float32(federation, full_plan, name):
+    fed = federation(name, torch.float32)
+    loop, vmap = (fed.run(engine, HEAVY, full_plan(fed)) for engine in ENGINES)
+    assert loop.delta.dtype == vmap.delta.dtype == torch.float32
+    # The median: single entries may differ by more where a ReLU or a maximum sits on the edge.
+    assert (loop.delta - vmap.delta).abs().median() < 1e-5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["logistic", "groupnorm"])
+def test_order_and_chunks_do_not_matter(federation, engine, name):
+    fed = federation(name)
+    whole = fed.run(engine, HEAVY)
+    order = [2, 3, 0, 1]
+    turned = fed.run(engine, HEAVY, ids=order)
+    assert turned.ids.tolist() == order
+    assert_same(turned, type(whole)(*(getattr(whole, f.name)[order] for f in fields(whole))), 1e-12)
+    for ids in ([0, 2], [1], [3]):
+        some = fed.run(engine, HEAVY, ids=ids)
+        assert_same(some, type(whole)(*(getattr(whole, f.name)[ids] for f in fields(whole))), 1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nobody(federation, engine):
+    fed = federation("logistic")
+    before = torch.get_rng_state()
+    report = fed.run(engine, HEAVY, ids=[])
+    assert report.delta.shape == (0, 650)
+    assert report.delta.dtype == torch.float64
+    for name in ("ids", "steps", "samples"):
+        assert getattr(report, name).shape == (0,)
+        assert getattr(report, name).dtype == torch.int64
+    assert report.loss.shape == report.loss_start.shape == (0,)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_given_is_changed(federation, full_plan, engine):
+    fed = federation("logistic")
+    plan = full_plan(fed)
+    ids = torch.arange(4)
+    batches = fed.draw(ids)
+    given = [fed.params, plan.start, plan.shift, ids, batches.index, batches.count, fed.task.x, fed.task.y]
+    copies = [tensor.clone() for tensor in given]
+    module = fed.task.model.module
+    for told in (plan, replace(plan, start=None)):
+        report = engine.run(fed.task, fed.params, told, ids, batches.index, batches.count, 0.1, HEAVY, (0, 0))
+        report.delta.add_(1)  # the answer is the caller's own: it shares no storage with what was given
+        assert not report.delta.requires_grad
+        assert all(torch.equal(now, before) for now, before in zip(given, copies, strict=True))
+        assert not any(tensor.requires_grad for tensor in given)
+        assert torch.equal(fed.task.model.get(), fed.params)
+        assert all(p.grad is None for p in module.parameters())
+
+
+class Bag(nn.Module):
+    """Pixel intensities 0..16 as words; the blank background is the padding word. One layer is never used."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(17, 4, padding_idx=0)
+        self.idle = nn.Linear(3, 3)
+        self.out = nn.Linear(4, 10)
+
+    def forward(self, x):
+        return self.out(self.words(x.flatten(1)).mean(1))
+
+
+def test_padding_row_and_unused_layers_stay(federation):
+    fed = federation("logistic")
+    pixels = (fed.dataset.x[:81] * fed.dataset.std[0] + fed.dataset.mean[0]).mul(16).round().to(torch.int64)
+    assert (pixels.min(), pixels.max()) == (0, 16)
+    torch.manual_seed(0)
+    model = FlatModel(Bag().to(torch.float64), cross_entropy)
+    task = Task(model, pixels, fed.task.y, lambda x: x)
+    # The padding row of a trained model need not be zero: a filled one tells "no gradient" from "no weight".
+    params = model.get()
+    model.views(params)["words.weight"][0] = 1.0
+    bags = replace(fed, task=task, params=params)
+    loop, vmap = (bags.run(engine) for engine in ENGINES)
+    for report in (loop, vmap):
+        moved = model.views(report.delta)
+        assert not moved["words.weight"][:, 0].any()
+        assert moved["words.weight"][:, 1:].any(-1).all(0).any()
+        assert not moved["idle.weight"].any()
+        assert moved["out.weight"].any()
+    assert_same(vmap, loop, 1e-10)
