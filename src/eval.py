@@ -61,7 +61,7 @@ def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]
 def main(cfg: DictConfig) -> None:
     """Evaluate and print; a user's mistake is one message and exit status 1."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", ".*treespec.*")  # Lightning 2.6 asks torch 2.14 in an old way
+    warnings.filterwarnings("ignore", ".*treespec")  # Lightning 2.6 asks torch 2.14 in an old way
     warnings.filterwarnings("ignore", ".*callbacks used to create the checkpoint.*")
     try:
         folder, ckpt = locate(cfg.run, cfg.ckpt_path)

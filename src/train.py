@@ -136,7 +136,7 @@ def _finish(folder: Path, summary: dict[str, Any], trainer: L.Trainer, module: F
 def main(cfg: DictConfig) -> float | None:
     """Compose, run, and turn a user's mistake into one message and exit status 1."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", ".*treespec.*")  # Lightning 2.6 asks torch 2.14 in an old way
+    warnings.filterwarnings("ignore", ".*treespec")  # Lightning 2.6 asks torch 2.14 in an old way
     single = HydraConfig.get().mode == RunMode.RUN
     failed = True
     try:

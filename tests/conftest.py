@@ -2,6 +2,11 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+
+# Two threads on a busy machine wait for each other: one is faster here, and the same in every child process.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

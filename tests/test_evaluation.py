@@ -59,7 +59,7 @@ def test_pooled_loss_and_weighted_objective_differ():
     losses = losses_by_hand(module, DIGITS.x[:100], DIGITS.y[:100])
     # The pooled mean gives the lonely sample weight 1/100, the objective with a_i = 1/2 gives it 1/2.
     pooled, halves = losses.mean(), (losses[0] + losses[1:].mean()) / 2
-    squares = sum(float(p.square().sum()) for p in module.parameters())
+    squares = sum(float(p.detach().square().sum()) for p in module.parameters())
     assert abs(pooled - halves) > 0.05
     assert metrics["train/loss"] == pytest.approx(pooled, abs=1e-12)
     assert metrics["train/objective"] == pytest.approx(halves + WEIGHT_DECAY / 2 * squares, abs=1e-12)

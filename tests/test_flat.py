@@ -18,7 +18,7 @@ def digits():
 
 
 class Tied(nn.Module):
-    """An encoder whose decoder is the same matrix, a bias that is never trained, a constant buffer and a scale []."""
+    """An encoder whose decoder is the same matrix, a bias that is never trained, and a constant buffer."""
 
     def __init__(self):
         super().__init__()
@@ -27,10 +27,9 @@ class Tied(nn.Module):
         self.up.weight = self.down.weight
         self.up.bias.requires_grad_(False)
         self.register_buffer("mean", torch.full((64,), 0.3))
-        self.scale = nn.Parameter(torch.tensor(1.5))
 
     def forward(self, x):
-        return self.scale * self.up(torch.tanh(self.down(x.flatten(1) - self.mean)))[:, :10]
+        return self.up(torch.tanh(self.down(x.flatten(1) - self.mean)))[:, :10]
 
 
 @pytest.mark.parametrize("make", [lambda: Logistic((1, 8, 8), 10), lambda: LeNet5((1, 16, 16), 10), Tied])
@@ -58,29 +57,52 @@ def test_get_is_a_copy_and_views_are_not():
 
 
 def test_views_of_many_clients():
-    model = FlatModel(Tied(), cross_entropy)
+    model = FlatModel(Logistic((1, 8, 8), 10), cross_entropy)
     flat = torch.arange(3.0 * model.num_params).view(3, -1)
     views = model.views(flat)
-    assert {name: tuple(v.shape) for name, v in views.items()} == {"scale": (3,), "down.weight": (3, 64, 64)}
+    assert {name: tuple(v.shape) for name, v in views.items()} == {"linear.weight": (3, 10, 64), "linear.bias": (3, 10)}
     for i in range(3):
         alone = model.views(flat[i])
         assert all(torch.equal(views[name][i], alone[name]) for name in views)
-    assert views["down.weight"].untyped_storage().data_ptr() == flat.untyped_storage().data_ptr()
+    assert views["linear.bias"].untyped_storage().data_ptr() == flat.untyped_storage().data_ptr()
+
+
+class Tempered(nn.Module):
+    """Logistic regression with a learnable temperature, a parameter of shape []."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 10)
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return self.scale * self.linear(x.flatten(1))
+
+
+def test_scalar_parameter(digits):
+    module = Tempered()
+    model = FlatModel(module, cross_entropy)
+    flat = model.get()
+    assert flat.shape == (651,)
+    assert model.views(flat.expand(3, -1))["scale"].tolist() == [1.5] * 3
+    views = model.views(flat)
+    assert views["scale"].shape == ()
+    assert torch.equal(model.output(views, digits[0]), module(digits[0]))
 
 
 def test_tied_counted_once_frozen_not_at_all(digits):
     x, y = digits
     module = Tied()
     model = FlatModel(module, cross_entropy)
-    # One shared matrix and one scale; neither the second name of the matrix, nor the frozen bias, nor the buffer.
-    assert model.num_params == 64 * 64 + 1
-    assert sorted(model.names) == ["down.weight", "scale"]
+    # One shared matrix; neither the second name of the matrix, nor the frozen bias, nor the buffer.
+    assert model.num_params == 64 * 64
+    assert model.names == ["down.weight"]
     assert [p.shape for p in model.params] == model.shapes
     flat = model.get()
     new = model.views(flat + 0.01)
     both = x.flatten(1) - 0.3
     weight = new["down.weight"]
-    by_hand = new["scale"] * (torch.tanh(both @ weight.T) @ weight.T + module.up.bias)[:, :10]
+    by_hand = (torch.tanh(both @ weight.T) @ weight.T + module.up.bias)[:, :10]
     torch.testing.assert_close(model.output(new, x), by_hand)
     torch.testing.assert_close(model.losses(new, x, y), F.cross_entropy(by_hand, y, reduction="none"))
     # The module's own weights have not moved, and both names are still one.

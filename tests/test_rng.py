@@ -91,10 +91,14 @@ def test_torch_stream_puts_everything_back():
     assert np.array_equal(np.random.get_state()[1], before[0])
     assert random.getstate() == before[1]
 
-    torch.manual_seed(7)
-    with pytest.raises(KeyError), torch_stream(CPU, 0, "init"):
+    @torch_stream(CPU, 0, "init")
+    def fail():
         torch.rand(10)
         raise KeyError
+
+    torch.manual_seed(7)
+    with pytest.raises(KeyError):
+        fail()
     assert torch.equal(torch.rand(3), untouched)
 
 

@@ -60,8 +60,6 @@ def test_zero_start_counts_the_unseen_as_zeros():
         _, direction = server.play(available)
         close(direction, lr * (WEIGHT[:3] @ server.memory.tables["G"][:3]))
     assert not server.memory.tables["G"][3:].any()
-    # Where these three alone pull, the model would go to their own mean; the divisor changes its pace, not its aim.
-    assert WEIGHT[:3].sum() == pytest.approx(6 / 15)
 
 
 # 12. Bias -----------------------------------------------------------------------------------------------------------
@@ -124,10 +122,11 @@ def test_mifa_stands_still_where_full_participation_does(steps: int, masks: Tens
     clients, lr = bowls(N, P), 0.1 / steps
     fixed, optimum = limit(clients, lr, steps), (WEIGHT @ (clients.h * clients.u)) / (WEIGHT @ clients.h)
     whole = Server(FedAvgBiased(), clients, WEIGHT, lr=lr, steps=steps).run(torch.ones(400, N, dtype=torch.bool))
-    # Contraction 1 - K η h ≈ 0.9 a round: 0.9^400 is 1e-18; stale answers slow MIFA down, hence its 1,200 rounds.
-    torch.testing.assert_close(whole[-1], fixed, rtol=0, atol=1e-9)
+    # A round contracts by 1 - K η Σ a_i h_i with K η = 0.1 and Σ a_i h_i from 1.2 to 1.4 here, about 0.88: 0.88^400 is
+    # 1e-22. Stale answers slow MIFA down, hence its 1,200 rounds.
+    torch.testing.assert_close(whole[-1], fixed, rtol=0, atol=1e-12)
     got = Server(MIFA(), clients, WEIGHT, lr=lr, steps=steps).run(masks)[-1]
-    torch.testing.assert_close(got, fixed, rtol=0, atol=1e-9)
+    torch.testing.assert_close(got, fixed, rtol=0, atol=1e-12)
     off = (fixed - optimum).abs().max()
     assert off < 1e-12 if steps == 1 else off > 1e-3
 

@@ -167,7 +167,7 @@ def test_two_thousand_small_changes_do_not_drift(rows: torch.dtype):
 
 def test_options_are_checked():
     with pytest.raises(ConfigError) as error:
-        MIFA("never", normalise_by_lr=1)  # type: ignore[arg-type]
+        MIFA("never", normalise_by_lr=1)
     assert [fault.split("=")[0] for fault in error.value.faults] == ["init", "normalise_by_lr"]
 
 

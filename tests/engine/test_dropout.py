@@ -43,11 +43,11 @@ def test_loop_client_is_alone_with_its_masks(federation):
     assert torch.equal(fed.run(Loop(), ids=[3, 1]).delta, together.delta[[3, 1]])
 
 
-def test_vmap_clients_have_masks_of_their_own(federation):
-    # Two clients with the same data and batches: only their dropout masks can tell them apart.
+@pytest.mark.parametrize("engine", ENGINES)
+def test_clients_have_masks_of_their_own(federation, engine):
+    # Clients 0 and 1 both walk through client 0's batches: only their dropout masks can tell them apart.
     fed = federation("dropout")
-    ids = torch.tensor([0, 0])
-    batches = fed.draw(ids)
-    args = (ids, batches.index, batches.count, 0.1, LocalSGD(lr=0.1), (0, 0))
-    report = Vmap().run(fed.task, fed.params, ClientPlan(), *args)
+    batches = fed.draw(torch.tensor([0, 0]))
+    args = (torch.tensor([0, 1]), batches.index, batches.count, 0.1, LocalSGD(lr=0.1), (0, 0))
+    report = engine.run(fed.task, fed.params, ClientPlan(), *args)
     assert not torch.equal(report.delta[0], report.delta[1])

@@ -131,3 +131,24 @@ def test_padding_row_and_unused_layers_stay(federation):
         assert not moved["idle.weight"].any()
         assert moved["out.weight"].any()
     assert_same(vmap, loop, 1e-10)
+
+
+class Tempered(nn.Module):
+    """Logistic regression with a learnable temperature, a parameter of shape []."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 10)
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return self.scale * self.linear(x.flatten(1))
+
+
+def test_scalar_parameter(federation):
+    fed = federation("logistic")
+    model = FlatModel(Tempered().to(torch.float64), cross_entropy)
+    tempered = replace(fed, task=replace(fed.task, model=model), params=model.get())
+    vmap, loop = tempered.run(Vmap(), HEAVY), tempered.run(Loop(), HEAVY)
+    assert bool(model.views(loop.delta)["scale"].all())
+    assert_same(vmap, loop, 1e-10)

@@ -47,7 +47,6 @@ def test_image_shapes(make, side, digits):
     assert out.shape == (8, 7)
     assert bool(out.isfinite().all())
     # Images are told apart: no layer swallows everything.
-    assert len(out.argmax(1).unique()) >= 1
     assert not torch.allclose(out[0], out[1])
 
 

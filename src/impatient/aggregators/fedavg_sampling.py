@@ -20,16 +20,14 @@ class FedAvgSampling(Aggregator):
     """
 
     def __init__(self, cohort_size: int = 50, seed: int = 0) -> None:
-        check(integer("cohort_size", cohort_size, 1))
+        check(integer("cohort_size", cohort_size, 1), integer("seed", seed, 0))
         self.cohort_size, self.seed = cohort_size, seed
 
     def check(self, num_clients: int) -> list[str]:
         """No more in the cohort than there are."""
         if self.cohort_size <= num_clients:
             return []
-        return [
-            f"algo.cohort_size={self.cohort_size}: more than there are, num_clients={num_clients}; sample fewer"
-        ]
+        return [f"algo.cohort_size={self.cohort_size}: more than there are, num_clients={num_clients}; sample fewer"]
 
     @property
     def waits(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import lightning as L
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from impatient.aggregators.base import Aggregator
 from impatient.checks import check
@@ -56,6 +56,7 @@ class FederatedRound(L.LightningModule):
         self.row: dict[str, float] = {}
         self.evaluated: dict[str, float] = {}
         self._restored: dict[str, Any] | None = None
+        self._restored_weights: dict[str, Tensor] | None = None
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """The server optimizer over the model's trainable parameters."""
@@ -70,6 +71,10 @@ class FederatedRound(L.LightningModule):
 
     def _place(self) -> None:
         """Put the data beside the model."""
+        if self._restored_weights is not None:
+            # Lightning restores before it makes the module double, which rounds the weights to float32.
+            self.load_state_dict(self._restored_weights)
+            self._restored_weights = None
         dm, dtype = self.data, next(self.model.parameters()).dtype
         self.flat = FlatModel(self.model, dm.data.loss)
         self.evaluator = Evaluator(
@@ -231,7 +236,7 @@ class FederatedRound(L.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep them until the memory is made. Raises ConfigError if rule, clients, partition or model are others."""
-        self._restored = checkpoint["impatient"]
+        self._restored, self._restored_weights = checkpoint["impatient"], checkpoint["state_dict"]
         was = self._restored["identity"]
         check(
             *(

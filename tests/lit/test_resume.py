@@ -1,0 +1,125 @@
+"""A run that was stopped and resumed is the run that was never stopped."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import pytest
+import torch
+
+from impatient.aggregators.fedavg_biased import FedAvgBiased
+from impatient.aggregators.fedavg_is import FedAvgIS
+from impatient.aggregators.fedavg_sampling import FedAvgSampling
+from impatient.aggregators.mifa import MIFA
+from impatient.checks import ConfigError
+
+RULES = [MIFA(), MIFA("zero"), MIFA("average_seen", False), FedAvgBiased(), FedAvgIS(), FedAvgSampling(4)]
+
+
+class Killed(RuntimeError):
+    """Stands for the power cut."""
+
+
+class KillIn(L.Callback):
+    """Ends the process' work inside round `t`, after the model has moved and before anything is saved."""
+
+    def __init__(self, t: int) -> None:
+        self.t = t
+
+    def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
+        if trainer.global_step == self.t + 1:
+            raise Killed
+
+
+def same(a: Any, b: Any) -> None:
+    assert torch.equal(a.weights, b.weights)
+    assert a.module.state.keys() == b.module.state.keys()
+    for key, value in a.module.state.items():
+        assert torch.equal(value, b.module.state[key]), key
+    for key, table in a.module.memory.tables.items():
+        assert torch.equal(table, b.module.memory.tables[key]), key
+    assert a.module.participation.mask_hash == b.module.participation.mask_hash
+    assert a.trainer.global_step == b.trainer.global_step
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__ + getattr(r, "start", ""))
+def test_extended_equals_straight(fit: Callable[..., Any], rule: Any) -> None:
+    straight = fit(20, rule, name="straight")
+    fit(7, rule, name="short")
+    longer = fit(20, rule, name="short", resume=Path(straight.folder.parent) / "short/checkpoints/last.ckpt")
+    same(straight, longer)
+    assert straight.rows("seconds") == longer.rows("seconds")
+
+
+@pytest.mark.parametrize("server", [torch.optim.SGD, torch.optim.Adam], ids=["momentum", "adam"])
+def test_killed_equals_straight(fit: Callable[..., Any], server: Any) -> None:
+    options = {"lr": 0.5, "momentum": 0.9} if server is torch.optim.SGD else {"lr": 0.01}
+    make = lambda params: server(params, **options)  # noqa: E731
+    straight = fit(20, name="straight", server=make)
+    with pytest.raises(Killed):
+        fit(20, name="killed", server=make, save_every=5, callbacks=(KillIn(7),))
+    last = straight.folder.parent / "killed/checkpoints/last.ckpt"
+    # The checkpoint is of round 4; rows 5 to 7 are in the file already and must not come twice.
+    resumed = fit(20, name="killed", server=make, save_every=5, resume=last)
+    same(straight, resumed)
+    assert [row["round"] for row in resumed.rows()] == [str(t) for t in range(20)]
+    assert straight.rows("seconds") == resumed.rows("seconds")
+
+
+def test_a_torn_last_line_is_cut(fit: Callable[..., Any]) -> None:
+    run = fit(5)
+    path = run.folder / "metrics.csv"
+    path.write_text(path.read_text() + "5,3,0.1")
+    more = fit(8, resume=run.folder / "checkpoints/last.ckpt")
+    assert [row["round"] for row in more.rows()] == [str(t) for t in range(8)]
+    assert all(None not in row.values() for row in more.rows())
+
+
+def test_a_finished_run_does_nothing(fit: Callable[..., Any]) -> None:
+    run = fit(5)
+    before = (run.folder / "metrics.csv").read_text()
+    again = fit(5, resume=run.folder / "checkpoints/last.ckpt")
+    same(run, again)
+    assert (run.folder / "metrics.csv").read_text() == before
+    assert again.module.summary()["test/acc"] == run.module.summary()["test/acc"]
+
+
+def test_checkpoint_is_plain_and_complete(fit: Callable[..., Any]) -> None:
+    run = fit(6)
+    saved = torch.load(run.folder / "checkpoints/last.ckpt", weights_only=True)
+    assert saved["global_step"] == 6
+    assert torch.equal(saved["state_dict"]["model.linear.bias"], run.module.model.linear.bias)
+    assert saved["impatient"]["memory"]["G"].shape == (10, 650)
+    assert not list((run.folder / "checkpoints").glob(".*"))
+
+
+def test_best_is_the_round_with_the_highest_accuracy(fit: Callable[..., Any]) -> None:
+    run = fit(15)
+    accuracies = [float(row["test/acc"]) for row in run.rows()]
+    best = torch.load(run.folder / "checkpoints/best.ckpt", weights_only=True)
+    assert best["global_step"] - 1 == accuracies.index(max(accuracies))
+
+
+def test_another_run_is_refused(fit: Callable[..., Any]) -> None:
+    run = fit(3, identity={"algo": "mifa", "num_clients": "10"})
+    with pytest.raises(ConfigError, match="algo is mifa, this run's is biased"):
+        fit(6, FedAvgBiased(), resume=run.folder / "checkpoints/last.ckpt", identity={"algo": "biased"})
+
+
+def test_a_failed_save_leaves_the_old_checkpoint(fit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = fit(3)
+    last = run.folder / "checkpoints/last.ckpt"
+    copy = last.with_name("copy")
+    shutil.copy(last, copy)
+
+    def no_space(obj: Any, file: Any) -> None:
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", no_space)
+    with pytest.raises(OSError, match="No space"):
+        fit(6, resume=last)
+    assert last.read_bytes() == copy.read_bytes()
+    assert not list(last.parent.glob(".*"))
