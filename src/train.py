@@ -108,6 +108,11 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     for logger in trainer.loggers:
         logger.log_hyperparams({**cfg, "knowledge": sorted(parts.aggregator.knowledge)})
 
+    done = torch.load(ckpt, weights_only=True, mmap=True)["global_step"] if ckpt else 0
+    if done >= cfg["rounds"]:
+        log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
+    elif done:
+        log.info("resuming at round %d from %s", done, ckpt)
     started = time.perf_counter()
     trainer.fit(module, datamodule=dm, ckpt_path=ckpt)
     if not module.row:

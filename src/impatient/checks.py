@@ -37,7 +37,12 @@ def _bounded(name: str, value: Any, low: float, high: float, open_low: bool, nou
         wanted = f"{noun} {'>' if open_low else '>='} {low:g}"
     if isinstance(value, bool) or not isinstance(value, kind):
         return f"{name}={value!s}: must be {wanted}, not {type(value).__name__}"
-    if not math.isfinite(value) or value < low or value > high or (open_low and value == low):
+    if (
+        (isinstance(value, float) and not math.isfinite(value))
+        or value < low
+        or value > high
+        or (open_low and value == low)
+    ):
         return f"{name}={value}: must be {wanted}"
     return None
 

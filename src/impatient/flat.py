@@ -40,7 +40,7 @@ class FlatModel:
         """Named views [..., *shape] into flat [..., P]."""
         pieces = flat.split(self.sizes, dim=-1)
         return {
-            name: piece.view(*flat.shape[:-1], *shape)
+            name: piece.view(flat.shape[:-1] + shape)
             for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True)
         }
 

@@ -24,7 +24,7 @@ class Participation:
         self.tau_max = 0
         self.held = 0
         self.held_in_a_row = 0
-        self.mask_hash = ""
+        self.mask_hash = str(num_clients)
 
     def record(self, available: Tensor, reported: Tensor, moved: bool) -> None:
         """One round: who was available (bool [N]), who reported (int64 [A]), whether the model moved."""
@@ -62,4 +62,4 @@ class Participation:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Back to where it was."""
-        vars(self).update(state)
+        vars(self).update({k: v.clone() if isinstance(v, Tensor) else v for k, v in state.items()})

@@ -27,5 +27,9 @@ def torch_stream(device: torch.device, seed: int, name: str, *ids: int) -> Itera
     """Let torch's own generators draw from one address inside the block (dropout, initialisation); restore them."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(derive(seed, name, *ids) % 2**63)
+        value = derive(seed, name, *ids) % 2**63
+        torch.default_generator.manual_seed(value)  # torch.manual_seed would also reseed devices that are not restored
+        if devices:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(value)
         yield

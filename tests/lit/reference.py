@@ -1,4 +1,4 @@
-"""Federated softmax regression in numpy, written from the formulas alone: full batches, so no order of samples matters."""
+"""Federated softmax regression in numpy, from the formulas alone: full batches, so no order of samples matters."""
 
 from collections.abc import Sequence
 

@@ -18,8 +18,8 @@ from impatient.checks import ConfigError
 RULES = [MIFA(), MIFA("zero"), MIFA("average_seen", False), FedAvgBiased(), FedAvgIS(), FedAvgSampling(4)]
 
 
-class Killed(RuntimeError):
-    """Stands for the power cut."""
+class PowerCutError(RuntimeError):
+    """The process ends here."""
 
 
 class KillIn(L.Callback):
@@ -30,7 +30,7 @@ class KillIn(L.Callback):
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
         if trainer.global_step == self.t + 1:
-            raise Killed
+            raise PowerCutError
 
 
 def same(a: Any, b: Any) -> None:
@@ -58,7 +58,7 @@ def test_killed_equals_straight(fit: Callable[..., Any], server: Any) -> None:
     options = {"lr": 0.5, "momentum": 0.9} if server is torch.optim.SGD else {"lr": 0.01}
     make = lambda params: server(params, **options)  # noqa: E731
     straight = fit(20, name="straight", server=make)
-    with pytest.raises(Killed):
+    with pytest.raises(PowerCutError):
         fit(20, name="killed", server=make, save_every=5, callbacks=(KillIn(7),))
     last = straight.folder.parent / "killed/checkpoints/last.ckpt"
     # The checkpoint is of round 4; rows 5 to 7 are in the file already and must not come twice.

@@ -82,7 +82,7 @@ class MIFA(Aggregator):
         return ids_of(~state["answered"]) if self.waits else super().awaited(state, info)
 
     def traffic(self, num_selected: int, num_params: int, num_clients: int) -> Protocols:
-        """array: the server keeps all G_i. delta: a device keeps its last and sends G_new - G_old; the server keeps Ḡ."""
+        """array: the server keeps all G_i; delta: only Ḡ, and devices keep their last G_i and send G_new - G_old."""
         model = FLOAT_BYTES * num_params
         sent = num_selected * model
         return {

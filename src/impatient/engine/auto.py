@@ -45,9 +45,11 @@ def _auto(model: nn.Module, device: torch.device) -> tuple[str, str]:
 
 
 def refuse_batch_norm(model: nn.Module) -> None:
-    """Raise ValueError for batch normalisation, whose running statistics no rule here knows how to average."""
+    """Raise ValueError for batch statistics: no rule here knows how to average their running buffers."""
     for name, module in model.named_modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, nn.modules.batchnorm._NormBase) and (
+            module.track_running_stats or isinstance(module, nn.modules.batchnorm._BatchNorm)
+        ):
             raise ValueError(
                 f"the model's layer {name!r} is {type(module).__name__}: its batch statistics mix the clients' label "
                 "skew into the model and its running buffers have no defined average; use GroupNorm or LayerNorm"

@@ -48,7 +48,7 @@ class Vmap(Engine):
                 at = torch.arange(a) if bool(size.all()) else size.nonzero().flatten()
                 whole = len(at) == a
                 width = int(size.max())
-                weight = (torch.arange(width) < size[at, None]) / size[at, None]
+                weight = (torch.arange(width) < size[at, None]).to(torch.float64) / size[at, None]
                 x, y = task.batch(index[at, k, :width])
                 now = w if whole else w[at]
                 grads, value = gradients(model.views(now), x, y, weight.to(params))

@@ -1,0 +1,124 @@
+"""Every config composes and validates, heads included; every fault is found, named, and found before data is read."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+import build
+from impatient.checks import ConfigError
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+YAMLS = sorted(p for p in CONFIGS.rglob("*.yaml"))
+SHIPPED = [p for p in YAMLS if p.parent.name not in ("hydra", "configs")]
+NEEDED = {"trace": ["availability.path={mask}"], "image_folder": ["data.root=."], "file": ["partition.path={split}"]}
+
+
+def config(*overrides: str) -> dict[str, Any]:
+    """The resolved config of a command line, as train.py sees it."""
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        cfg = compose("train", overrides=["paths.run_dir=run", "paths.root=.", *overrides])
+    plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    assert isinstance(plain, dict)
+    return {str(k): v for k, v in plain.items() if k not in ("experiment", "debug")}
+
+
+def faults(*overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        build.validate(config(*overrides))
+    return caught.value.faults
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "mask.csv").write_text("\n".join([",".join(["1"] * 100)] * 3))
+    (tmp_path / "split.json").write_text(str([[i] for i in range(100)]))
+    return {"mask": str(tmp_path / "mask.csv"), "split": str(tmp_path / "split.json")}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: f"{p.parent.name}={p.stem}")
+def test_every_choice_validates(path: Path, files: dict[str, str]) -> None:
+    extra = [text.format(**files) for text in NEEDED.get(path.stem, [])]
+    if path.stem == "none":
+        extra.append("data=quadratic")
+    build.validate(config(f"{path.parent.name}={path.stem}", *extra))
+
+
+def commands(path: Path) -> list[list[str]]:
+    """The command lines in a yaml's head comment."""
+    head = "\n".join(line for line in path.read_text().splitlines() if line.startswith("#"))
+    return [shlex.split(c) for c in re.findall(r"python src/train\.py([^\n]*)", head)]
+
+
+@pytest.mark.parametrize("path", [p for p in SHIPPED if p.parent.name != "paths"], ids=lambda p: p.stem)
+def test_heads_name_commands_that_compose(path: Path) -> None:
+    assert commands(path), f"{path} names no command"
+    for command in commands(path):
+        overrides = [arg for arg in command if not arg.startswith("hydra.")]
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            compose("train", overrides=overrides)
+
+
+def test_data_brings_the_papers_settings_and_the_command_line_wins() -> None:
+    cfg = config("data=cifar10", "availability.pmin=0.2")
+    assert cfg["model"]["_target_"].endswith("LeNet5")
+    client = cfg["client"]
+    assert (cfg["rounds"], cfg["num_clients"], client["lr"], client["lr_decay"]) == (2000, 100, 0.1, "inverse")
+    assert (client["weight_decay"], client["batch_size"], client["epochs"]) == (0.001, 100, 2)
+    cfg = config("data=cifar10", "model=cnn", "rounds=7", "client.lr=0.3")
+    assert cfg["model"]["_target_"].endswith("CNN")
+    assert (cfg["rounds"], cfg["client"]["lr"]) == (7, 0.3)
+    assert config("data=mnist")["rounds"] == 200
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["availability.pmin=-0.1"], r"availability\.pmin=-0\.1: must be a number in \[0, 1\]"),
+        (["availability.pmin=1.5"], r"availability\.pmin=1\.5: must be"),
+        (["availability.pmin=nan"], r"availability\.pmin=nan: must be"),
+        (["availability.pmin=two"], r"availability\.pmin=two: must be .* not str"),
+        (["availability.formula=other"], "code, printed"),
+        (["algo.init=never"], "wait_all, zero, average_seen"),
+        (["algo=fedavg_sampling", "algo.cohort_size=101"], r"algo\.cohort_size=101.*num_clients=100"),
+        (["partition.classes_per_client=11"], "classes_per_client=11.*10 classes"),
+        (["num_clients=5000"], "5000.*1347"),
+        (["num_clients=0"], r"num_clients=0: must be an integer >= 1"),
+        (["rounds=ten"], "rounds=ten"),
+        (["client.lr=0"], r"client\.lr=0: must be a number > 0"),
+        (["client.steps=3"], "exactly one"),
+        (["client.lr_decay=linear"], "inverse, inverse_sqrt, none"),
+        (["memory.dtype=int8"], "float32, bfloat16, float64"),
+        (["memory.device=moon"], "memory.device=moon"),
+        (["engine.name=fast"], "auto, loop, vmap"),
+        (["weights=all"], "equal, samples"),
+        (["on_bad_update=ignore"], "fail, skip"),
+        (["+algo.inti=zero"], r"algo\.inti: unknown key; did you mean init\?"),
+        (["+num_client=3"], r"num_client: unknown key; did you mean num_clients\?"),
+        (["server.lr=-1"], "server"),
+        (["trainer.devices=2"], r"trainer\.devices=2"),
+        (["trainer.max_epochs=3"], r"trainer\.max_epochs=3"),
+        (["seed=-1"], "seed=-1"),
+        (["availability=bernoulli", "availability.p=[0.1,0.2]"], "2 entries"),
+        (["availability=bernoulli", "availability.p_range=[0.9,0.1]"], "low is above high"),
+        (["model._target_=nowhere.Net"], "cannot be imported"),
+    ],
+)  # fmt: skip
+def test_faults_name_value_and_reason(overrides: Sequence[str], said: str) -> None:
+    found = faults(*overrides)
+    assert any(re.search(said, fault) for fault in found), found
+
+
+def test_all_faults_come_at_once() -> None:
+    found = faults("availability.pmin=2", "client.lr=-1", "client.momentum=7", "algo.init=x", "rounds=0", "+foo=1")
+    assert len(found) == 6
+
+
+def test_a_users_own_model_by_target_alone() -> None:
+    cfg = config("model._target_=torchvision.models.resnet18", "++model.weights=null")
+    build.validate(cfg)

@@ -1,0 +1,47 @@
+"""Imports point down only; Lightning lives in lit/, Hydra at the door."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "impatient"
+FILES = sorted(PACKAGE.rglob("*.py"))
+BASE = {"messages", "flat", "rng", "checks"}
+ROOMS = {"aggregators", "availability", "data", "engine", "models"}
+
+
+def imported(file: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(PACKAGE)))
+def test_imports_point_down(file: Path) -> None:
+    names = imported(file)
+    tops = {name.split(".")[0] for name in names}
+    assert not tops & {"hydra", "omegaconf", "pytorch_lightning"}
+    room = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if room != "lit":
+        assert not tops & {"lightning", "wandb"}
+    ours = {name.split(".")[1] for name in names if name.startswith("impatient.")}
+    if room in BASE:
+        assert ours <= BASE
+    if room in ROOMS:
+        assert ours <= BASE | {room}, f"{room} imports {ours - BASE - {room}}"
+    if room != "lit":
+        assert "lit" not in ours
+
+
+def test_rules_are_named_in_their_own_files_only() -> None:
+    rules = {f.stem for f in (PACKAGE / "aggregators").glob("*.py")} - {"__init__", "base"}
+    for file in FILES:
+        for name in imported(file):
+            if file.parent.name != "aggregators" and name.startswith("impatient.aggregators."):
+                assert name.split(".")[-1] not in rules, file
