@@ -101,6 +101,9 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     log.info("per-client memory: %.1f MB (%s)", size / 1e6, parts.memory.dtype)
     tables.show_federation(dm.data, dm.clients, dm.availability)
 
+    if ckpt is not None:
+        _accept(ckpt, module, cfg["rounds"])
+    # Nothing in the folder changes before the run is known to be possible.
     folder = Path(cfg["paths"]["run_dir"])
     OmegaConf.save(OmegaConf.create(dict(cfg)), folder / "config.yaml")
     (folder / "overrides.json").write_text(json.dumps(overrides))
@@ -108,11 +111,6 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     for logger in trainer.loggers:
         logger.log_hyperparams({**cfg, "knowledge": sorted(parts.aggregator.knowledge)})
 
-    done = torch.load(ckpt, weights_only=True, mmap=True)["global_step"] if ckpt else 0
-    if done >= cfg["rounds"]:
-        log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
-    elif done:
-        log.info("resuming at round %d from %s", done, ckpt)
     started = time.perf_counter()
     trainer.fit(module, datamodule=dm, ckpt_path=ckpt)
     if not module.row:
@@ -124,6 +122,21 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     }
     _finish(folder, summary, trainer, module)
     return float(summary.get("test/acc", summary["train/objective"]))
+
+
+def _accept(ckpt: str, module: FederatedRound, rounds: int) -> None:
+    """Say where the checkpoint stands. Raises ConfigError for one that cannot be read or is of another run."""
+    try:
+        saved = torch.load(ckpt, weights_only=True, mmap=True)
+        done = saved["global_step"]
+        identity = saved["impatient"]["identity"]
+    except Exception as error:
+        raise ConfigError(f"ckpt_path={ckpt}: is no checkpoint of a run: {error}") from error
+    module.check_identity(identity)
+    if done >= rounds:
+        log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
+    else:
+        log.info("resuming at round %d from %s", done, ckpt)
 
 
 def _finish(folder: Path, summary: dict[str, Any], trainer: L.Trainer, module: FederatedRound) -> None:

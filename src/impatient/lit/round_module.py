@@ -235,9 +235,12 @@ class FederatedRound(L.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep them until the memory is made. Raises ConfigError if rule, clients, partition or model are others."""
+        """Keep them until the memory is made."""
+        self.check_identity(checkpoint["impatient"]["identity"])
         self._restored, self._restored_weights = checkpoint["impatient"], checkpoint["state_dict"]
-        was = self._restored["identity"]
+
+    def check_identity(self, was: Mapping[str, str]) -> None:
+        """Raise ConfigError where rule, number of clients, partition or model are not those of a checkpoint."""
         check(
             *(
                 f"ckpt_path: the checkpoint's {key} is {was.get(key)}, this run's is {now}; resume with the same {key}"
