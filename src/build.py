@@ -28,7 +28,17 @@ Config = Mapping[str, Any]
 
 SEEDS = ("partition", "availability", "batches", "model", "cohort")
 NODES = ("data", "partition", "availability", "algo", "client", "server", "engine", "memory")
-SCALARS = ("num_clients", "rounds", "eval_every", "save_every", "seed", "weights", "on_bad_update", "ckpt_path")
+SCALARS = (
+    "num_clients",
+    "rounds",
+    "eval_every",
+    "save_every",
+    "threads",
+    "seed",
+    "weights",
+    "on_bad_update",
+    "ckpt_path",
+)
 OTHERS = ("seeds", "model", "trainer", "callbacks", "logger", "paths", "choices")
 
 
@@ -71,7 +81,7 @@ def _scalar_faults(cfg: Config) -> list[str]:
     known = [*SCALARS, *NODES, *OTHERS]
     seeds = cfg.get("seeds") or {}
     checked = [
-        *(integer(key, cfg.get(key), 1) for key in ("num_clients", "rounds", "eval_every", "save_every")),
+        *(integer(key, cfg.get(key), 1) for key in ("num_clients", "rounds", "eval_every", "save_every", "threads")),
         integer("seed", cfg.get("seed"), 0, 2**32 - 1),
         *(integer(f"seeds.{key}", seeds.get(key), 0, 2**32 - 1) for key in SEEDS),
         *(_unknown(f"seeds.{key}", key, SEEDS) for key in seeds),

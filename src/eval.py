@@ -13,6 +13,7 @@ os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1])
 
 import hydra
 import lightning as L
+import torch
 from omegaconf import DictConfig, OmegaConf
 
 import build
@@ -42,6 +43,7 @@ def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]
     if data_dir is not None and "root" in config["data"]:
         config["data"]["root"] = data_dir
     parts = build.validate(config)
+    torch.set_num_threads(config["threads"])
     dm = build.datamodule(config, parts)
     module = build.round_module(config, parts, dm)
     trainer = L.Trainer(

@@ -93,6 +93,7 @@ def make_trainer(cfg: build.Config) -> L.Trainer:
 def run(cfg: build.Config, overrides: list[str]) -> float:
     """Train. Returns the final test accuracy, or the objective for a task without classes."""
     parts = build.validate(cfg)
+    torch.set_num_threads(cfg["threads"])
     ckpt = checkpoint_of(cfg)
     trainer = make_trainer(cfg)
     dm = build.datamodule(cfg, parts)

@@ -47,7 +47,7 @@ def show_summary(summary: Mapping[str, Any], folder: Path) -> None:
             table.add_row(key, str(value) if isinstance(value, int) else f"{value:.4f}")
     for key, value in summary.items():
         if key.startswith("comm/"):
-            table.add_row(key, f"{value / 1e6:.3f} MB")
+            table.add_row(key.replace("_bytes", ""), f"{value / 1e6:.3f} MB")
     console = Console()
     console.print(table)
     console.print(f"written to {folder}", soft_wrap=True, highlight=False)

@@ -53,6 +53,7 @@ class FederatedRound(L.LightningModule):
         self.eval_every, self.skip_bad = eval_every, on_bad_update == "skip"
         self.identity = dict(identity or {})
         self.update = 0
+        self.sent = {"comm/up_bytes_total": 0, "comm/down_bytes_total": 0}
         self.row: dict[str, float] = {}
         self.evaluated: dict[str, float] = {}
         self._restored: dict[str, Any] | None = None
@@ -93,7 +94,8 @@ class FederatedRound(L.LightningModule):
         self.memory = ClientMemory(self.aggregator.slots, n, params, device, DTYPES[settings.dtype])
         self.participation = Participation(n)
         if self._restored is not None:
-            self.update, self.row, self.evaluated = (self._restored[k] for k in ("update", "row", "evaluated"))
+            for name in ("update", "row", "sent", "evaluated"):
+                setattr(self, name, self._restored[name])
             self.state = {k: v.to(self.state[k].device) for k, v in self._restored["state"].items()}
             self.memory.load_state_dict(self._restored["memory"])
             self.participation.load_state_dict(self._restored["participation"])
@@ -162,6 +164,8 @@ class FederatedRound(L.LightningModule):
         self._warn_if_stuck(info)
 
         traffic = next(iter(self._traffic(len(ids)).values()))
+        self.sent["comm/up_bytes_total"] += traffic.up
+        self.sent["comm/down_bytes_total"] += traffic.down
         self.row = {
             "round": t, "update": self.update, "lr": lr, "available": int(available.sum()),
             "active": len(answers.reported), "seconds": seconds, "client/loss": answers.loss,
@@ -187,16 +191,12 @@ class FederatedRound(L.LightningModule):
         cast(Any, optimizer).step()
 
     def _warn_if_stuck(self, info: RoundInfo) -> None:
-        """After 50, 100, 200, … held rounds in a row, say whom the rule waits for."""
         held = self.participation.held_in_a_row
-        if held < 50 or not math.log2(held / 50).is_integer():
-            return
-        awaited = self.aggregator.awaited(self.state, info).tolist()
-        if awaited:
-            names = ", ".join(map(str, awaited[:10])) + (" …" if len(awaited) > 10 else "")
-            log.warning("round %d: held for %d rounds, waiting for device(s) %s", info.round, held, names)
-        else:
-            log.warning("round %d: the model has not moved for %d rounds; nobody is there", info.round, held)
+        if held >= 50 and math.log2(held / 50).is_integer():  # after 50, 100, 200, …
+            awaited = list(map(str, self.aggregator.awaited(self.state, info).tolist()))
+            more = " …" if len(awaited) > 10 else ""
+            whom = f"waiting for device(s) {', '.join(awaited[:10])}{more}" if awaited else "nobody is there"
+            log.warning("round %d: held for %d rounds, %s", info.round, held, whom)
 
     def _traffic(self, num_selected: int) -> Any:
         return self.aggregator.traffic(num_selected, self.flat.num_params, self.data.num_clients)
@@ -210,7 +210,7 @@ class FederatedRound(L.LightningModule):
         }
         done: dict[str, Any] = {k: self.row[k] for k in ("round", "update", "lr") if k in self.row}
         hashes = {**self.data.hashes(), "hash/masks": self.participation.mask_hash}
-        return {**done, **self.evaluated, **self.participation.summary(), **kept, **hashes}
+        return {**done, **self.evaluated, **self.participation.summary(), **self.sent, **kept, **hashes}
 
     # evaluation by itself, and checkpoints ---------------------------------------------------------------------------
 
@@ -228,6 +228,7 @@ class FederatedRound(L.LightningModule):
             "identity": dict(self.identity),
             "update": self.update,
             "row": dict(self.row),
+            "sent": dict(self.sent),
             "evaluated": dict(self.evaluated),
             "state": dict(self.state),
             "memory": self.memory.state_dict(),
