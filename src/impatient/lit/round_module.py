@@ -110,17 +110,7 @@ class FederatedRound(L.LightningModule):
     @property
     def columns(self) -> list[str]:
         """Every metric a row may have."""
-        now = [
-            "round",
-            "update",
-            "lr",
-            "available",
-            "active",
-            "seconds",
-            "client/loss",
-            "direction_norm",
-            "bad_updates",
-        ]
+        now = "round update lr available active seconds client/loss direction_norm bad_updates".split()
         comm = [f"comm/{name}_bytes" for name in ("up", "down", "server", "client")]
         return [*now, *self.evaluator.names, *self.participation.metrics(), *comm]
 
