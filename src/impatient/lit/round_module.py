@@ -110,7 +110,8 @@ class FederatedRound(L.LightningModule):
     @property
     def columns(self) -> list[str]:
         """Every metric a row may have."""
-        now = "round update lr available active seconds client/loss direction_norm bad_updates".split()
+        now = ["round", "update", "lr", "available", "active", "seconds"]
+        now += ["client/loss", "direction_norm", "bad_updates"]
         comm = [f"comm/{name}_bytes" for name in ("up", "down", "server", "client")]
         return [*now, *self.evaluator.names, *self.participation.metrics(), *comm]
 
