@@ -80,10 +80,10 @@ def make_trainer(cfg: build.Config) -> L.Trainer:
     """Lightning's Trainer with our logger, checkpoints and progress. Raises ConfigError for arguments it refuses."""
     loggers = [
         instantiate(node, **({"group": group_of(cfg)} if name == "wandb" and not node.get("group") else {}))
-        for name, node in (cfg["logger"] or {}).items()
+        for name, node in (cfg.get("logger") or {}).items()
         if node is not None
     ]
-    callbacks = [instantiate(node) for node in (cfg["callbacks"] or {}).values() if node is not None]
+    callbacks = [instantiate(node) for node in (cfg.get("callbacks") or {}).values() if node is not None]
     try:
         return instantiate(cfg["trainer"], logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()])
     except Exception as error:
