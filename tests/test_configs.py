@@ -95,7 +95,7 @@ def test_data_brings_the_papers_settings_and_the_command_line_wins() -> None:
         (["client.lr_decay=linear"], "inverse, inverse_sqrt, none"),
         (["memory.dtype=int8"], "float32, bfloat16, float64"),
         (["memory.device=moon"], "memory.device=moon"),
-        (["engine.name=fast"], "auto, loop, vmap"),
+        (["engine.name=fast"], "auto, loop, vmap, linear"),
         (["weights=all"], "equal, samples"),
         (["on_bad_update=ignore"], "fail, skip"),
         (["+algo.inti=zero"], r"algo\.inti: unknown key; did you mean init\?"),

@@ -3,10 +3,16 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
 PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
+
+
+def cross_entropy(out: Tensor, y: Tensor) -> Tensor:
+    """Softmax cross-entropy [B] of logits [B, C] and labels [B]."""
+    return F.cross_entropy(out, y, reduction="none")
 
 
 class FlatModel:

@@ -6,37 +6,51 @@ from torch import nn
 
 from impatient.checks import ConfigError
 from impatient.engine.auto import EngineChoice, refuse_batch_norm
+from impatient.engine.linear import Linear
 from impatient.engine.local import LocalSGD
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
+from impatient.flat import FlatModel, cross_entropy
 from impatient.models.conv import LeNet5
 from impatient.models.logistic import Logistic
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # a device is only looked at: no GPU is needed
 LOGISTIC = Logistic((1, 8, 8), 10)
 LENET = LeNet5((1, 16, 16), 10)
+MLP = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
 DEEP_DROPOUT = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Dropout(0.1)))
 
 
 @pytest.mark.parametrize(
     ("model", "device", "engine", "why"),
     [
-        (LOGISTIC, CPU, Vmap, "clients batched together"),
-        (LOGISTIC, CUDA, Vmap, "clients batched together"),
+        (LOGISTIC, CPU, Linear, "softmax regression"),
+        (LOGISTIC, CUDA, Linear, "softmax regression"),
+        (MLP, CPU, Vmap, "clients batched together"),
         (LENET, CPU, Loop, "convolutions on a CPU"),
         (LENET, CUDA, Vmap, "clients batched together"),
         (nn.Conv1d(1, 1, 3), CPU, Loop, "convolutions on a CPU"),
         (DEEP_DROPOUT, CPU, Loop, "dropout"),
         (DEEP_DROPOUT, CUDA, Loop, "dropout"),
-        (nn.Dropout2d(), CUDA, Loop, "dropout"),
+        (nn.Sequential(nn.Linear(2, 2), nn.Dropout2d()), CUDA, Loop, "dropout"),
         (nn.LSTM(3, 3), CUDA, Loop, "recurrent"),
         (nn.GRU(3, 3), CPU, Loop, "recurrent"),
     ],
 )
 def test_auto(model, device, engine, why, caplog):
     caplog.set_level(logging.INFO)
-    assert isinstance(EngineChoice().pick(model, device), engine)
+    assert isinstance(EngineChoice().pick(FlatModel(model, cross_entropy), device), engine)
     assert why in caplog.text
+
+
+def test_linear_takes_softmax_regression_only():
+    squared = FlatModel(LOGISTIC, lambda out, y: out.square().sum(1))
+    frozen = Logistic((4,), 2)
+    frozen.linear.bias.requires_grad_(False)
+    for model in (squared, FlatModel(LENET, cross_entropy), FlatModel(frozen, cross_entropy)):
+        with pytest.raises(ConfigError, match="softmax regression only"):
+            EngineChoice("linear").pick(model, CPU)
+        assert not isinstance(EngineChoice().pick(model, CPU), Linear)
 
 
 @pytest.mark.parametrize(("name", "engine"), [("loop", Loop), ("vmap", Vmap)])
@@ -44,7 +58,7 @@ def test_what_is_asked_is_given(name, engine, caplog):
     caplog.set_level(logging.INFO)
     choice = EngineChoice(name, chunk=7)
     for model in (LOGISTIC, LENET, DEEP_DROPOUT):
-        assert isinstance(choice.pick(model, CPU), engine)
+        assert isinstance(choice.pick(FlatModel(model, cross_entropy), CPU), engine)
     assert f"engine: {name} (as asked), 7 clients at a time" in caplog.text
 
 
@@ -52,7 +66,7 @@ def test_bad_engine_settings():
     with pytest.raises(ConfigError) as error:
         EngineChoice("fast", 0)
     assert error.value.faults == [
-        "name=fast: must be one of auto, loop, vmap",
+        "name=fast: must be one of auto, loop, vmap, linear",
         "chunk=0: must be an integer >= 1",
     ]
 

@@ -6,15 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from impatient.flat import PerSampleLoss
-
-
-def cross_entropy(out: Tensor, y: Tensor) -> Tensor:
-    """Softmax cross-entropy [B] of logits [B, C] and labels [B]."""
-    return F.cross_entropy(out, y, reduction="none")
+from impatient.flat import PerSampleLoss, cross_entropy
 
 
 @dataclass(frozen=True)

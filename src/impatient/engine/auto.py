@@ -5,36 +5,46 @@ import logging
 import torch
 from torch import nn
 
-from impatient.checks import check, integer, one_of
+from impatient.checks import ConfigError, check, integer, one_of
+from impatient.engine.linear import Linear, linear_layer
 from impatient.engine.local import Engine
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
+from impatient.flat import FlatModel
 
 log = logging.getLogger(__name__)
 
 
 class EngineChoice:
-    """Engine settings: name (auto, loop, vmap) and chunk, the number of clients at hand at once.
+    """Engine settings: name (auto, loop, vmap, linear) and chunk, the number of clients at hand at once.
 
-    auto takes vmap, except where it loses or changes the draws: convolutions on a CPU (the grouped kernel is slower
-    than one client after the other), recurrent layers (no batching rule), dropout (masks would depend on the chunk).
+    auto takes the first that fits:
+        linear   softmax regression, in closed form
+        loop     dropout (under vmap its masks would depend on the chunk), recurrent layers (no batching rule), and
+                 convolutions on a CPU (the grouped kernel is slower than one client after the other)
+        vmap     all else
     """
 
     def __init__(self, name: str = "auto", chunk: int = 16) -> None:
-        check(one_of("name", name, ("auto", "loop", "vmap")), integer("chunk", chunk, 1))
+        check(one_of("name", name, ("auto", *ENGINES)), integer("chunk", chunk, 1))
         self.name, self.chunk = name, chunk
 
-    def pick(self, model: nn.Module, device: torch.device) -> Engine:
-        """The engine for this model on this device; says in the log which and why."""
-        name, why = self.name, "as asked"
-        if name == "auto":
-            name, why = _auto(model, device)
+    def pick(self, model: FlatModel, device: torch.device) -> Engine:
+        """The engine for this model and device; the log says which and why. Raises ConfigError if it cannot be."""
+        name, why = (self.name, "as asked") if self.name != "auto" else _auto(model, device)
+        if name == "linear" and linear_layer(model) is None:
+            raise ConfigError("engine=linear: takes softmax regression only (model=logistic); use engine=auto")
         log.info("engine: %s (%s), %d clients at a time", name, why, self.chunk)
-        return Loop() if name == "loop" else Vmap()
+        return ENGINES[name]()
 
 
-def _auto(model: nn.Module, device: torch.device) -> tuple[str, str]:
-    modules = list(model.modules())
+ENGINES: dict[str, type[Engine]] = {"loop": Loop, "vmap": Vmap, "linear": Linear}
+
+
+def _auto(model: FlatModel, device: torch.device) -> tuple[str, str]:
+    if linear_layer(model) is not None:
+        return "linear", "softmax regression"
+    modules = list(model.module.modules())
     if any(isinstance(m, nn.modules.dropout._DropoutNd) for m in modules):
         return "loop", "the model has dropout"
     if any(isinstance(m, nn.RNNBase) for m in modules):
