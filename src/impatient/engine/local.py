@@ -68,8 +68,15 @@ class Task:
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and targets at an index of any shape [...]: [..., *sample], [...]."""
         flat = index.reshape(-1).to(self.x.device)
-        x = self.normalise(self.x.index_select(0, flat))
-        return x.view(*index.shape, *x.shape[1:]), self.y.index_select(0, flat).view(index.shape)
+        x = self.normalise(gather(self.x, flat))
+        return x.unflatten(0, index.shape), self.y.index_select(0, flat).view(index.shape)
+
+
+def gather(x: Tensor, index: Tensor) -> Tensor:
+    """x[index] along the first dimension, in x's own memory order (index_select alone would undo channels last)."""
+    if x.ndim == 4 and not x.is_contiguous():
+        return x.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
+    return x.index_select(0, index)
 
 
 class Engine(ABC):
