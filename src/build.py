@@ -95,8 +95,10 @@ def _scalar_faults(cfg: Config) -> list[str]:
 
 def _trainer_faults(trainer: Config) -> list[str]:
     faults = []
-    if trainer.get("devices") not in (1, "1", [0]) or trainer.get("num_nodes", 1) != 1:
-        faults.append(f"trainer.devices={trainer.get('devices')}: only one device for now; use 1")
+    if str(trainer.get("strategy", "ddp")).split("_")[0] not in ("ddp", "auto"):
+        faults.append(
+            f"trainer.strategy={trainer['strategy']}: clients are shared over ranks by ddp only; use trainer=ddp"
+        )
     for key, value in (("max_epochs", -1), ("use_distributed_sampler", False)):
         if trainer.get(key) != value:
             faults.append(f"trainer.{key}={trainer.get(key)}: must be {value}; rounds are counted by `rounds`")

@@ -23,6 +23,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from hydra.utils import instantiate
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -35,6 +36,11 @@ from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
 
 log = logging.getLogger("impatient")
+
+
+def is_main() -> bool:
+    """Whether this is the one process, or the first of several ranks: the one that writes and speaks."""
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def resolved(cfg: DictConfig) -> dict[str, Any]:
@@ -52,7 +58,7 @@ def checkpoint_of(cfg: build.Config) -> str | None:
     run = Path(cfg["paths"]["run_dir"])
     asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
     if asked is None:
-        if (run / "metrics.csv").exists() or last.parent.exists():
+        if is_main() and ((run / "metrics.csv").exists() or last.parent.exists()):
             raise ConfigError(
                 f"hydra.run.dir={run}: holds a run already; resume it with ckpt_path=last, or name another"
             )
@@ -100,15 +106,16 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     module = build.round_module(cfg, parts, dm)
     size = memory_bytes(parts.aggregator.slots, dm.num_clients, module.model, parts.memory)
     log.info("per-client memory: %.1f MB (%s)", size / 1e6, parts.memory.dtype)
-    tables.show_federation(dm.data, dm.clients, dm.availability)
 
     if ckpt is not None:
         _accept(ckpt, module, cfg["rounds"])
     # Nothing in the folder changes before the run is known to be possible.
     folder = Path(cfg["paths"]["run_dir"])
-    OmegaConf.save(OmegaConf.create(dict(cfg)), folder / "config.yaml")
-    (folder / "overrides.json").write_text(json.dumps(overrides))
-    partition.save(folder / "partition.json", dm.clients.indices)
+    if is_main():
+        tables.show_federation(dm.data, dm.clients, dm.availability)
+        OmegaConf.save(OmegaConf.create(dict(cfg)), folder / "config.yaml")
+        (folder / "overrides.json").write_text(json.dumps(overrides))
+        partition.save(folder / "partition.json", dm.clients.indices)
     for logger in trainer.loggers:
         logger.log_hyperparams({**cfg, "knowledge": sorted(parts.aggregator.knowledge)})
 
@@ -121,7 +128,8 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
         "wall_seconds": time.perf_counter() - started,
         "versions": {"impatient": "0.1.0", "torch": torch.__version__, "lightning": L.__version__},
     }
-    _finish(folder, summary, trainer, module)
+    if trainer.is_global_zero:
+        _finish(folder, summary, module)
     return float(summary.get("test/acc", summary["train/objective"]))
 
 
@@ -140,7 +148,7 @@ def _accept(ckpt: str, module: FederatedRound, rounds: int) -> None:
         log.info("resuming at round %d from %s", done, ckpt)
 
 
-def _finish(folder: Path, summary: dict[str, Any], trainer: L.Trainer, module: FederatedRound) -> None:
+def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound) -> None:
     part = folder / ".summary.json.part"
     part.write_text(json.dumps(summary, indent=2))
     part.replace(folder / "summary.json")
@@ -157,9 +165,13 @@ def main(cfg: DictConfig) -> float | None:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", ".*treespec")  # Lightning 2.6 asks torch 2.14 in an old way
     single = HydraConfig.get().mode == RunMode.RUN
+    if not is_main():
+        log.setLevel(logging.WARNING)  # one voice
     failed = True
     try:
         plain = resolved(cfg)
+        if not single and plain["trainer"].get("devices") != 1:
+            raise ConfigError("trainer: several ranks would each run the whole sweep; start one command a run")
         plain["choices"] = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
         metric = run(plain, list(HydraConfig.get().overrides.task))
         failed = False

@@ -101,7 +101,7 @@ def test_data_brings_the_papers_settings_and_the_command_line_wins() -> None:
         (["+algo.inti=zero"], r"algo\.inti: unknown key; did you mean init\?"),
         (["+num_client=3"], r"num_client: unknown key; did you mean num_clients\?"),
         (["server.lr=-1"], "server"),
-        (["trainer.devices=2"], r"trainer\.devices=2"),
+        (["+trainer.strategy=fsdp"], r"trainer\.strategy=fsdp"),
         (["trainer.max_epochs=3"], r"trainer\.max_epochs=3"),
         (["seed=-1"], "seed=-1"),
         (["availability=bernoulli", "availability.p=[0.1,0.2]"], "2 entries"),

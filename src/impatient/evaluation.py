@@ -9,6 +9,7 @@ from torchmetrics.functional.classification import multiclass_stat_scores
 from impatient.data.dataset import Clients, Dataset, Normalise
 from impatient.engine.local import gather
 from impatient.flat import FlatModel
+from impatient.ranks import Ranks
 
 BATCH_ELEMENTS = 2**22  # input numbers in one evaluation batch: 5,350 MNIST images
 
@@ -31,16 +32,22 @@ class Evaluator:
         weight_decay: float,
         device: torch.device,
         dtype: torch.dtype,
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks or Ranks()
         self.model, self.weight, self.weight_decay = model, weight, weight_decay
         self.classes = [name.replace("/", "-") for name in dataset.classes]  # a slash would open a new group
         self.normalise = Normalise(dataset, device, dtype)
         self.x, self.y = _placed(dataset.x, device), dataset.y.to(device)
-        self.x_test, self.y_test = _placed(dataset.x_test, device), dataset.y_test.to(device)
+        self.num_test = len(dataset.y_test)
+        share = slice(self.ranks.rank, None, self.ranks.world)
+        self.x_test, self.y_test = _placed(dataset.x_test[share], device), dataset.y_test[share].to(device)
         sizes = torch.from_numpy(clients.sizes)
         self.sizes = sizes.to(torch.float64)
-        self.owner = torch.repeat_interleave(torch.arange(len(clients)), sizes)
-        self.index = torch.cat([torch.from_numpy(own) for own in clients.indices]).to(device)
+        own = self.ranks.own(torch.arange(len(clients)))
+        self.owner = torch.repeat_interleave(own, sizes[own])
+        none = [torch.empty(0, dtype=torch.int64)]
+        self.index = torch.cat([torch.from_numpy(clients.indices[i]) for i in own.tolist()] or none).to(device)
 
     @property
     def names(self) -> list[str]:
@@ -63,25 +70,27 @@ class Evaluator:
     def _train(self) -> dict[str, float]:
         losses = [self._losses(gather(self.x, some), self.y[some])[0] for some in self.index.split(self._batch(self.x))]
         per_sample = torch.cat(losses).to("cpu", torch.float64)
-        per_client = torch.zeros_like(self.sizes).index_add_(0, self.owner, per_sample) / self.sizes
+        sums = self.ranks.sum(torch.zeros_like(self.sizes).index_add_(0, self.owner, per_sample))
+        per_client = sums / self.sizes
         squares = sum(float(p.detach().to(torch.float64).square().sum()) for p in self.model.params)
         worst = per_client.topk(math.ceil(len(per_client) / 10)).values
         return {
-            "train/loss": float(per_sample.mean()),
+            "train/loss": float(sums.sum() / self.sizes.sum()),
             "train/objective": float((self.weight * per_client).sum()) + self.weight_decay / 2 * squares,
             "train/loss_worst_decile": float(worst.mean()),
         }
 
     def _test(self) -> dict[str, float]:
-        total, scores = 0.0, torch.zeros(len(self.classes), 5, dtype=torch.int64)
+        total, scores = torch.zeros(1, dtype=torch.float64), torch.zeros(len(self.classes), 5, dtype=torch.int64)
         size = self._batch(self.x_test)
         for x, y in zip(self.x_test.split(size), self.y_test.split(size), strict=True):
             losses, out = self._losses(x, y)
-            total += float(losses.to(torch.float64).sum())
+            total += losses.to(torch.float64).sum().cpu()
             if self.classes:
                 scores += multiclass_stat_scores(out, y, len(self.classes), average=None, validate_args=False).cpu()
-        metrics = {"test/loss": total / len(self.y_test)}
+        metrics = {"test/loss": float(self.ranks.sum(total)) / self.num_test}
         if self.classes:
+            scores = self.ranks.sum(scores)
             right, support = scores[:, 0].tolist(), scores[:, 4].tolist()  # torchmetrics: tp, fp, tn, fn, support
             metrics["test/acc"] = sum(right) / sum(support)
             for name, r, s in zip(self.classes, right, support, strict=True):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from impatient.checks import ConfigError, check, number, one_of
 from impatient.messages import Ids, Rows, Slot
+from impatient.ranks import Ranks
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -34,6 +35,7 @@ class ClientMemory:
 
     Rows are read as they are stored (their dtype is the memory's): a rule that forms differences from what it reads and
     from what it is about to write, both in that dtype, cannot drift. Tables may live on another device than the model.
+    Each rank keeps the rows of its own clients; a checkpoint holds them all, whatever the number of ranks.
     """
 
     def __init__(
@@ -43,36 +45,42 @@ class ClientMemory:
         params: Tensor,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        ranks: Ranks | None = None,
     ) -> None:
+        self.num_clients, self.ranks = num_clients, ranks or Ranks()
+        here = len(range(self.ranks.rank, num_clients, self.ranks.world))
         self.tables: dict[str, Tensor] = {}
         for name, slot in slots.items():
-            table = torch.zeros(num_clients, params.numel(), device=device, dtype=dtype)
+            table = torch.zeros(here, params.numel(), device=device, dtype=dtype)
             if slot.fill == "params":
                 table += params.to(device, dtype)
             self.tables[name] = table
 
     def read(self, ids: Ids, device: torch.device | str) -> Rows:
         """Copies [A, P] of the rows of `ids`, on `device`, as stored."""
-        return {name: table[ids.to(table.device)].to(device) for name, table in self.tables.items()}
+        return {name: table[self._at(ids, table)].to(device) for name, table in self.tables.items()}
 
     def write(self, ids: Ids, rows: Rows) -> None:
         """Replace the rows [A, P] of `ids` in the slots given."""
         for name, new in rows.items():
             table = self.tables[name]
-            table[ids.to(table.device)] = new.to(table.device, table.dtype)
+            table[self._at(ids, table)] = new.to(table.device, table.dtype)
+
+    def _at(self, ids: Ids, table: Tensor) -> Tensor:
+        return (ids // self.ranks.world).to(table.device)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The tables themselves, for a checkpoint."""
-        return dict(self.tables)
+        """The whole tables [N, P], for a checkpoint: on rank 0; every rank must call it."""
+        return {name: self.ranks.gather_rows(table, self.num_clients) for name, table in self.tables.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Fill the tables from a checkpoint; slots and shapes must agree."""
-        wanted = {name: tuple(table.shape) for name, table in self.tables.items()}
+        wanted = {name: (self.num_clients, *table.shape[1:]) for name, table in self.tables.items()}
         given = {name: tuple(table.shape) for name, table in state.items()}
         if wanted != given:
             raise ValueError(f"the checkpoint's memory {given} is not this run's {wanted}")
         for name, table in state.items():
-            self.tables[name].copy_(table)
+            self.tables[name].copy_(table[self.ranks.rank :: self.ranks.world])
 
 
 def memory_bytes(slots: Mapping[str, Slot], num_clients: int, model: nn.Module, settings: MemorySettings) -> int:

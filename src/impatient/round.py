@@ -12,6 +12,7 @@ from impatient.data.rounds import Batches
 from impatient.engine.local import Engine, LocalSGD, Task
 from impatient.memory import ClientMemory
 from impatient.messages import ClientReport, Flat, Ids, RoundInfo, State, Sums
+from impatient.ranks import Ranks
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,9 @@ def ask_clients(
     seed: int,
     chunk: int,
     skip_bad: bool = False,
+    ranks: Ranks | None = None,
 ) -> Answers:
-    """Let the clients `ids` train, `chunk` of them at a time, and fold their answers.
+    """Let the clients `ids` train, `chunk` of them at a time, each on its own rank, and fold their answers.
 
     draw(ids) gives their batches; seed is that of the batches. Memory rows of those that reported are replaced.
 
@@ -55,7 +57,9 @@ def ask_clients(
     sums: Sums = {}
     reported: list[Ids] = []
     losses: list[Tensor] = []
-    for some in ids.split(chunk):
+    ranks = ranks or Ranks()
+    own = ranks.own(ids)
+    for some in own.split(chunk):
         rows = memory.read(some, params.device)
         plan = aggregator.plan(state, rows, params, info)
         batches = draw(some)
@@ -70,9 +74,11 @@ def ask_clients(
         sums = {name: sums[name] + value for name, value in more.items()} if sums else more
         reported.append(report.ids)
         losses.append(report.loss)
-    who = torch.cat(reported)
-    mean = float(torch.cat(losses).mean()) if len(who) else float("nan")
-    return Answers(sums, who, mean, len(ids) - len(who))
+    loss = torch.cat(losses).to("cpu", torch.float64).sum()
+    # The only collectives of a round: O(P), and O(N) bits.
+    sums = {name: ranks.sum(value) for name, value in sums.items()}
+    who, total = ranks.union(torch.cat(reported), info.num_clients), float(ranks.sum(loss))
+    return Answers(sums, who, total / len(who) if len(who) else float("nan"), len(ids) - len(who))
 
 
 def _complain(report: ClientReport, good: Tensor, info: RoundInfo, skip_bad: bool) -> None:

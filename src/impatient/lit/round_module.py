@@ -20,6 +20,7 @@ from impatient.lit.datamodule import FederatedDataModule, Round
 from impatient.memory import DTYPES, ClientMemory, MemorySettings
 from impatient.messages import Flat, RoundInfo
 from impatient.participation import Participation
+from impatient.ranks import Ranks
 from impatient.round import ask_clients
 
 log = logging.getLogger(__name__)
@@ -76,10 +77,12 @@ class FederatedRound(L.LightningModule):
             # Lightning restores before it makes the module double, which rounds the weights to float32.
             self.load_state_dict(self._restored_weights)
             self._restored_weights = None
+        collective = self.device if self.device.type == "cuda" else torch.device("cpu")
+        self.ranks = Ranks(self.trainer.global_rank, self.trainer.world_size, collective)
         dm, dtype = self.data, next(self.model.parameters()).dtype
         self.flat = FlatModel(self.model, dm.data.loss)
         self.evaluator = Evaluator(
-            self.flat, dm.data, dm.clients, dm.weight, self.client.weight_decay, self.device, dtype
+            self.flat, dm.data, dm.clients, dm.weight, self.client.weight_decay, self.device, dtype, self.ranks
         )
         self.task = Task(self.flat, self.evaluator.x, self.evaluator.y, self.evaluator.normalise)
 
@@ -91,7 +94,7 @@ class FederatedRound(L.LightningModule):
         settings = self.memory_settings
         device = self.device if settings.device == "auto" else torch.device(settings.device)
         self.state = self.aggregator.init(params, n)
-        self.memory = ClientMemory(self.aggregator.slots, n, params, device, DTYPES[settings.dtype])
+        self.memory = ClientMemory(self.aggregator.slots, n, params, device, DTYPES[settings.dtype], self.ranks)
         self.participation = Participation(n)
         if self._restored is not None:
             for name in ("update", "row", "sent", "evaluated"):
@@ -144,11 +147,14 @@ class FederatedRound(L.LightningModule):
             dm.seeds.batches,
             self.engine_choice.chunk,
             self.skip_bad,
+            self.ranks,
         )
         direction, self.state = self.aggregator.step(self.state, answers.sums, params, answers.reported, info)
         self._descend(direction, t)
         if late := self.aggregator.after(self.state, self.flat.get(), info):
-            self.memory.write(*late)
+            ids, rows = late
+            here = ids % self.ranks.world == self.ranks.rank
+            self.memory.write(ids[here], {name: row[here] for name, row in rows.items()})
         self.update += direction is not None
         self.participation.record(available, answers.reported, direction is not None)
         seconds = time.perf_counter() - started
