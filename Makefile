@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: run test test-slow check format install help
+.PHONY: run test test-slow bench check format install help
 .DEFAULT_GOAL := help
 
 run: $(READY)  ## train MIFA on scikit-learn's digits
@@ -17,6 +17,10 @@ test: $(READY)  ## run the tests (about 4 minutes)
 
 test-slow: $(READY)  ## run the tests that take minutes each
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+bench: $(READY)  ## time the engines and whole rounds, as ratios within one run
+	@$(BIN)/python benchmarks/engines.py
+	@$(BIN)/python benchmarks/rounds.py
 
 check: $(READY)  ## format, lint and type check, changing nothing
 	@$(BIN)/ruff format --check .

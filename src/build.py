@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,11 @@ from torch import nn
 
 from impatient.aggregators.base import Aggregator
 from impatient.availability.base import Availability
-from impatient.checks import ConfigError, integer, one_of
+from impatient.checks import ConfigError, integer, number, one_of
 from impatient.data.dataset import Source
 from impatient.data.partition.base import Partition
 from impatient.data.rounds import Batching
-from impatient.engine.auto import EngineChoice
+from impatient.engine.auto import EngineChoice, refuse_batch_norm
 from impatient.engine.local import LocalSGD
 from impatient.lit.datamodule import FederatedDataModule, Seeds
 from impatient.lit.round_module import FederatedRound
@@ -64,7 +65,7 @@ def validate(cfg: Config) -> Parts:
         found = _node_faults(node, cfg.get(node))
         faults += found
         if not found:
-            made[node] = _make(node, cfg[node], faults)
+            made[node] = make(node, cfg[node], faults)
     faults += _node_faults("model", cfg.get("model"))
     for group in ("callbacks", "logger"):
         for name, node in (cfg.get(group) or {}).items():
@@ -83,23 +84,27 @@ def _scalar_faults(cfg: Config) -> list[str]:
     checked = [
         *(integer(key, cfg.get(key), 1) for key in ("num_clients", "rounds", "eval_every", "save_every", "threads")),
         integer("seed", cfg.get("seed"), 0, 2**32 - 1),
-        *(integer(f"seeds.{key}", seeds.get(key), 0, 2**32 - 1) for key in SEEDS),
+        *(integer(f"seeds.{k}", seeds.get(k), 0, 2**32 - 1) for k in SEEDS if seeds.get(k) != cfg.get("seed")),
         *(_unknown(f"seeds.{key}", key, SEEDS) for key in seeds),
         one_of("weights", cfg.get("weights"), ("equal", "samples")),
         one_of("on_bad_update", cfg.get("on_bad_update"), ("fail", "skip")),
+        None if isinstance(cfg.get("ckpt_path"), str | None) else f"ckpt_path={cfg['ckpt_path']}: give a file, or last",
+        number("server.lr", (cfg.get("server") or {}).get("lr", 1.0), 0, open_low=True),
         *(_unknown(key, key, known) for key in cfg),
-        *_trainer_faults(cfg.get("trainer") or {}),
+        *_trainer_faults(cfg.get("trainer") or {}, cfg.get("rounds")),
     ]
     return [fault for fault in checked if fault]
 
 
-def _trainer_faults(trainer: Config) -> list[str]:
+def _trainer_faults(trainer: Config, rounds: Any) -> list[str]:
     faults = []
     if str(trainer.get("strategy", "ddp")).split("_")[0] not in ("ddp", "auto"):
         faults.append(
             f"trainer.strategy={trainer['strategy']}: clients are shared over ranks by ddp only; use trainer=ddp"
         )
-    for key, value in (("max_epochs", -1), ("use_distributed_sampler", False)):
+    if trainer.get("fast_dev_run"):
+        faults.append("trainer.fast_dev_run: keeps no metrics; use debug=fast")
+    for key, value in (("max_steps", rounds), ("max_epochs", -1), ("use_distributed_sampler", False)):
         if trainer.get(key) != value:
             faults.append(f"trainer.{key}={trainer.get(key)}: must be {value}; rounds are counted by `rounds`")
     return faults
@@ -126,14 +131,15 @@ def _node_faults(path: str, node: Any) -> list[str]:
     return [fault for key in keys if (fault := _unknown(f"{path}.{key}", key, list(parameters)))]
 
 
-def _make(path: str, node: Config, faults: list[str]) -> Any:
-    return _try(path, lambda: instantiate(node, _convert_="all"), faults)
+def make(path: str, node: Config, faults: list[str], **given: Any) -> Any:
+    """The object a node describes, or None and its faults added to the list."""
+    return _try(path, lambda: instantiate(node, _convert_="all", **given), faults)
 
 
 def _try(path: str, call: Any, faults: list[str]) -> Any:
     try:
         return call()
-    except (InstantiationException, ValueError, TypeError) as error:
+    except (InstantiationException, ValueError, TypeError, RuntimeError) as error:
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
         if isinstance(cause, ConfigError):
             faults.extend(f"{path}.{fault}" for fault in cause.faults)
@@ -154,7 +160,14 @@ def _cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:
         faults += made["partition"].check(n, source.num_classes, source.num_train)
     if source is not None and made.get("availability"):
         faults += made["availability"].check(n, source.num_classes)
-    return faults
+    return [_full_name(cfg, fault) for fault in faults]
+
+
+def _full_name(cfg: Config, fault: str) -> str:
+    """A fault that begins with a bare key of one of the groups, with the group before it."""
+    head = re.split("[=: ]", fault)[0]
+    groups = [group for group in ("partition", "data", "availability", "algo") if head in (cfg.get(group) or {})]
+    return f"{groups[0]}.{fault}" if groups else fault
 
 
 def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
@@ -169,7 +182,10 @@ def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
         Seeds(**cfg["seeds"]),
         cfg["weights"],
     )
-    dm.setup()
+    try:
+        dm.setup()
+    except ConfigError as error:
+        raise ConfigError(*(_full_name(cfg, fault) for fault in error.faults)) from error
     faults = []
     if "prob" in parts.aggregator.knowledge and dm.availability.prob(0) is None:
         faults.append("algo: this rule must know p_i, which this availability process does not; use another rule")
@@ -178,7 +194,7 @@ def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
         some = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
         faults.append(
             f"availability: device(s) {some} can never come, and this rule would wait for them for ever; give them a "
-            "chance (availability.pmin > 0), or use a rule that does not wait (algo=mifa algo.init=zero)"
+            "chance to come, or use a rule that does not wait (algo=mifa algo.init=zero)"
         )
     if faults:
         raise ConfigError(*faults)
@@ -193,7 +209,7 @@ def model(cfg: Config, dm: FederatedDataModule) -> nn.Module:
     told = {k: v for k, v in facts.items() if k in asks and k not in node}
     faults: list[str] = []
     with torch_stream(torch.device("cpu"), dm.seeds.model, "model"):
-        made = _try("model", lambda: instantiate(node, **told, _convert_="all"), faults)
+        made = make("model", node, faults, **told)
     if made is not None:
         _try("model", lambda: _fits(made, dm), faults)
     if faults:
@@ -202,19 +218,26 @@ def model(cfg: Config, dm: FederatedDataModule) -> nn.Module:
 
 
 def _fits(net: nn.Module, dm: FederatedDataModule) -> None:
-    """One sample through the network; a mismatch is the user's to know before training."""
+    """What cannot be trained is the user's to know before training; one sample goes through the network."""
+    if not isinstance(net, nn.Module):
+        raise ValueError(f"the target makes a {type(net).__name__}, not a torch.nn.Module")
+    refuse_batch_norm(net)
+    if not sum(p.numel() for p in net.parameters() if p.requires_grad):
+        raise ValueError("has no trainable parameter")
     x = torch.zeros(1, *dm.data.input_shape)
     was_training = net.training
     net.eval()
     try:
         with torch.no_grad():
             out = net(x)
-    except RuntimeError as error:
+    except Exception as error:
         raise ValueError(f"does not take samples of shape {dm.data.input_shape}: {error}") from error
     finally:
         net.train(was_training)
     if dm.data.classes and (out.ndim != 2 or out.shape[1] < dm.data.num_classes):
         raise ValueError(f"gives outputs {tuple(out.shape[1:])} where the data has {dm.data.num_classes} classes")
+    if not dm.data.classes and out.shape != x.shape:
+        raise ValueError(f"gives outputs {tuple(out.shape[1:])} where w - x is wanted; use model=quadratic")
 
 
 def round_module(cfg: Config, parts: Parts, dm: FederatedDataModule) -> FederatedRound:
@@ -224,20 +247,16 @@ def round_module(cfg: Config, parts: Parts, dm: FederatedDataModule) -> Federate
         "partition": dm.hashes()["hash/partition"],
         "model": str(dict(cfg["model"])),
         "algo": str(dict(cfg["algo"])),
+        "server": str(cfg["server"]["_target_"]),
     }
-    try:
-        return FederatedRound(
-            model(cfg, dm),
-            parts.aggregator,
-            parts.client,
-            parts.server,
-            parts.engine,
-            parts.memory,
-            cfg["eval_every"],
-            cfg["on_bad_update"],
-            identity,
-        )
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(f"model: {error}") from error
+    return FederatedRound(
+        model(cfg, dm),
+        parts.aggregator,
+        parts.client,
+        parts.server,
+        parts.engine,
+        parts.memory,
+        cfg["eval_every"],
+        cfg["on_bad_update"],
+        identity,
+    )

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 import build
 from impatient import tables
 from impatient.checks import ConfigError
+from impatient.lit.checkpoint import read_header
 
 log = logging.getLogger("impatient")
 
@@ -32,6 +33,7 @@ def locate(run: str | None, ckpt_path: str | None) -> tuple[Path, Path]:
     missing = [path for path in (folder / "config.yaml", ckpt) if not path.is_file()]
     if missing:
         raise ConfigError(*(f"{path}: there is no such file; name the folder of a run" for path in missing))
+    read_header(ckpt)
     return folder, ckpt
 
 
@@ -74,6 +76,8 @@ def main(cfg: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    sys.argv = [arg if "=" in arg or arg.startswith("-") else f"run='{arg}'" for arg in sys.argv]
-    sys.argv[0] = __file__
+    names = {True: "ckpt_path", False: "run"}
+    plain = [arg for arg in sys.argv[1:] if "=" not in arg and not arg.startswith("-")]
+    rest = [arg for arg in sys.argv[1:] if arg not in plain]
+    sys.argv = [sys.argv[0], *(f"{names[arg.endswith('.ckpt')]}='{arg}'" for arg in plain), *rest]
     main()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 import warnings
@@ -21,7 +22,6 @@ import torch
 import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from hydra.utils import instantiate
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
@@ -31,9 +31,10 @@ import build
 from impatient import tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
-from impatient.lit.checkpoint import AtomicCheckpointIO
+from impatient.lit.checkpoint import AtomicCheckpointIO, StoppedError, read_header
 from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
+from impatient.round import BadUpdateError
 
 log = logging.getLogger("impatient")
 
@@ -54,7 +55,10 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
 
 
 def checkpoint_of(cfg: build.Config) -> str | None:
-    """The checkpoint to resume from, or None. Raises ConfigError for a folder with a run in it, or a missing file."""
+    """The checkpoint to resume from, or None.
+
+    Raises ConfigError for a folder with another run in it, a missing or broken file, and a run whose file is lost.
+    """
     run = Path(cfg["paths"]["run_dir"])
     asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
     if asked is None:
@@ -65,12 +69,19 @@ def checkpoint_of(cfg: build.Config) -> str | None:
         return None
     if asked == "last":
         if not last.exists():
+            lost = _rounds_in(run / "metrics.csv")
+            if is_main() and lost >= cfg["save_every"]:
+                raise ConfigError(f"ckpt_path=last: {run} has {lost} rounds and no last.ckpt; name another checkpoint")
             log.info("no checkpoint in %s yet: starting at round 0", last.parent)
             return None
-        return str(last)
+        asked = last
     if not Path(asked).is_file():
         raise ConfigError(f"ckpt_path={asked}: there is no such file; name a checkpoint, or `last`")
     return str(asked)
+
+
+def _rounds_in(path: Path) -> int:
+    return max(0, len(path.read_text().splitlines()) - 1) if path.exists() else 0
 
 
 def group_of(cfg: build.Config) -> str:
@@ -84,16 +95,25 @@ def group_of(cfg: build.Config) -> str:
 
 def make_trainer(cfg: build.Config) -> L.Trainer:
     """Lightning's Trainer with our logger, checkpoints and progress. Raises ConfigError for arguments it refuses."""
+    faults: list[str] = []
     loggers = [
-        instantiate(node, **({"group": group_of(cfg)} if name == "wandb" and not node.get("group") else {}))
+        build.make(f"logger.{name}", {"group": group_of(cfg), **node} if name == "wandb" else node, faults)
         for name, node in (cfg.get("logger") or {}).items()
         if node is not None
     ]
-    callbacks = [instantiate(node) for node in (cfg.get("callbacks") or {}).values() if node is not None]
-    try:
-        return instantiate(cfg["trainer"], logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()])
-    except Exception as error:
-        raise ConfigError(f"trainer: {error.__cause__ or error}") from error
+    callbacks = [
+        build.make(f"callbacks.{name}", node, faults)
+        for name, node in (cfg.get("callbacks") or {}).items()
+        if node is not None
+    ]
+    trainer = build.make(
+        "trainer", cfg["trainer"], faults, logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()]
+    )
+    if trainer is None:
+        faults[-1] += "; trainer=cpu runs anywhere"
+    if faults:
+        raise ConfigError(*faults)
+    return trainer
 
 
 def run(cfg: build.Config, overrides: list[str]) -> float:
@@ -101,17 +121,22 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     parts = build.validate(cfg)
     torch.set_num_threads(cfg["threads"])
     ckpt = checkpoint_of(cfg)
+    header = read_header(ckpt) if ckpt else None
     trainer = make_trainer(cfg)
     dm = build.datamodule(cfg, parts)
     module = build.round_module(cfg, parts, dm)
     size = memory_bytes(parts.aggregator.slots, dm.num_clients, module.model, parts.memory)
     log.info("per-client memory: %.1f MB (%s)", size / 1e6, parts.memory.dtype)
 
-    if ckpt is not None:
-        _accept(ckpt, module, cfg["rounds"])
+    folder, done = Path(cfg["paths"]["run_dir"]), 0
+    if header is not None:
+        module.check_identity(header["identity"])
+        done = header["global_step"]
     # Nothing in the folder changes before the run is known to be possible.
-    folder = Path(cfg["paths"]["run_dir"])
-    if is_main():
+    if done and done >= cfg["rounds"]:
+        log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
+    elif is_main():
+        _keep_what_was(folder, cfg, done)
         tables.show_federation(dm.data, dm.clients, dm.availability)
         OmegaConf.save(OmegaConf.create(dict(cfg)), folder / "config.yaml")
         (folder / "overrides.json").write_text(json.dumps(overrides))
@@ -133,19 +158,28 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     return float(summary.get("test/acc", summary["train/objective"]))
 
 
-def _accept(ckpt: str, module: FederatedRound, rounds: int) -> None:
-    """Say where the checkpoint stands. Raises ConfigError for one that cannot be read or is of another run."""
-    try:
-        saved = torch.load(ckpt, weights_only=True, mmap=True)
-        done = saved["global_step"]
-        identity = saved["impatient"]["identity"]
-    except Exception as error:
-        raise ConfigError(f"ckpt_path={ckpt}: is no checkpoint of a run: {error}") from error
-    module.check_identity(identity)
-    if done >= rounds:
-        log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
-    else:
-        log.info("resuming at round %d from %s", done, ckpt)
+def _keep_what_was(folder: Path, cfg: build.Config, done: int) -> None:
+    """Say where a resumed run goes on and what is set differently now; the old config stays under another name."""
+    if done == 0:
+        return
+    log.info("resuming at round %d", done)
+    old = folder / "config.yaml"
+    if not old.exists():
+        return
+    was, now = (_flat(OmegaConf.to_container(c)) for c in (OmegaConf.load(old), OmegaConf.create(dict(cfg))))
+    skip = ("paths.", "ckpt_path", "callbacks.", "logger.", "rounds", "trainer.")
+    keys = [key for key in {**was, **now} if was.get(key) != now.get(key) and not key.startswith(skip)]
+    if keys:
+        kept = folder / f"config.before_round_{done}.yaml"
+        shutil.copyfile(old, kept)
+        changes = ", ".join(f"{key}: {was.get(key)} → {now.get(key)}" for key in keys)
+        log.warning("from round %d on %s (before: %s)", done, changes, kept.name)
+
+
+def _flat(node: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {path: node}
+    return {k: v for key, child in node.items() for k, v in _flat(child, f"{path}.{key}".lstrip(".")).items()}
 
 
 def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound) -> None:
@@ -157,6 +191,12 @@ def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound) -> No
     if module.participation.count.sum() == 0:
         log.warning("nobody ever took part: the model is as it was initialised")
     tables.show_summary(summary, folder)
+
+
+def _forget(folder: Path) -> None:
+    """Remove a folder in which nothing but Hydra's own notes was written."""
+    if folder != Path.cwd() and {path.name for path in folder.iterdir()} <= {".hydra", "train.log"}:
+        shutil.rmtree(folder)
 
 
 @hydra.main(version_base="1.3", config_path="../configs", config_name="train")
@@ -177,12 +217,20 @@ def main(cfg: DictConfig) -> float | None:
         failed = False
         return metric
     except ConfigError as error:
+        tables.show_faults(error)
+        _forget(Path(HydraConfig.get().runtime.output_dir))
         if not single:
             raise
-        tables.show_faults(error)
+        sys.exit(1)
+    except BadUpdateError as error:
+        if not single:
+            raise
+        log.error("%s", error)
         sys.exit(1)
     except SIGTERMException:
         sys.exit(143)
+    except StoppedError:
+        sys.exit(130)
     finally:
         wandb.finish(exit_code=int(failed))
 
@@ -190,6 +238,8 @@ def main(cfg: DictConfig) -> float | None:
 def with_saved_overrides(argv: list[str]) -> list[str]:
     """For `hydra.run.dir=… ckpt_path=last`: the overrides that the folder's run was started with, then one's own."""
     given = dict(arg.split("=", 1) for arg in argv[1:] if "=" in arg)
+    if given.get("hydra.run.dir") == "":
+        sys.exit("hydra.run.dir=: names no folder; give one, or leave it out")
     saved = Path(given.get("hydra.run.dir", "")) / "overrides.json"
     if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.exists():
         return argv

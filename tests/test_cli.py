@@ -128,7 +128,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 1), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_stopped_and_resumed(tmp_path: Path, straight: Path, number: signal.Signals, code: int) -> None:
     stopped = tmp_path / "stopped"
     command = [sys.executable, str(ROOT / "src/train.py"), *LONG, f"hydra.run.dir={stopped}"]

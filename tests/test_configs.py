@@ -91,7 +91,7 @@ def test_data_brings_the_papers_settings_and_the_command_line_wins() -> None:
         (["num_clients=0"], r"num_clients=0: must be an integer >= 1"),
         (["rounds=ten"], "rounds=ten"),
         (["client.lr=0"], r"client\.lr=0: must be a number > 0"),
-        (["client.steps=3"], "exactly one"),
+        (["client.epochs=null"], "give one of them"),
         (["client.lr_decay=linear"], "inverse, inverse_sqrt, none"),
         (["memory.dtype=int8"], "float32, bfloat16, float64"),
         (["memory.device=moon"], "memory.device=moon"),

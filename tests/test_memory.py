@@ -117,7 +117,7 @@ def test_size_is_known_before():
 
 def test_too_large_is_refused():
     with pytest.raises(
-        ConfigError, match=r"100 clients x 7850 parameters need 0\.0 GB, above memory\.limit_gb=0\.006;"
+        ConfigError, match=r"100 clients x 7850 parameters need 0\.00628 GB, above memory\.limit_gb=0\.006;"
     ):
         memory_bytes(SLOTS, 100, Logistic((1, 28, 28), 10), MemorySettings(limit_gb=0.006))
 

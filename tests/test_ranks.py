@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from test_cli import python, rows
 
 FEDERATION = ["num_clients=11", "logger=csv", "availability.pmin=0.3", "eval_every=1", "save_every=5", "seeds.cohort=1"]

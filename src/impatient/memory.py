@@ -25,7 +25,9 @@ class MemorySettings:
         """Raise ConfigError with every value out of range."""
         check(one_of("dtype", self.dtype, list(DTYPES)), number("limit_gb", self.limit_gb, 0))
         try:
-            torch.device("cpu" if self.device == "auto" else self.device)
+            device = torch.device("cpu" if self.device == "auto" else self.device)
+            if device.type == "cuda" and not torch.cuda.is_available():
+                raise ConfigError(f"device={self.device}: this machine has no usable GPU; use auto or cpu")
         except (RuntimeError, TypeError):
             raise ConfigError(f"device={self.device}: must be auto, cpu, cuda or cuda:0 …") from None
 
@@ -89,7 +91,7 @@ def memory_bytes(slots: Mapping[str, Slot], num_clients: int, model: nn.Module, 
     size = len(slots) * num_clients * params * DTYPES[settings.dtype].itemsize
     if size > settings.limit_gb * 1e9:
         raise ConfigError(
-            f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.1f} GB, above "
+            f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.3g} GB, above "
             f"memory.limit_gb={settings.limit_gb:g}; raise the limit, set memory.dtype=bfloat16, or take fewer clients"
         )
     return size

@@ -1,6 +1,7 @@
 """Availability read from a file."""
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from torch import Tensor
 from impatient.availability.base import Availability
 from impatient.checks import ConfigError, check, one_of
 from impatient.messages import Ids
+
+log = logging.getLogger(__name__)
 
 
 class Trace(Availability):
@@ -38,6 +41,7 @@ class Trace(Availability):
         """Read the file."""
         super().setup(labels, seed)
         self.table = torch.from_numpy(read_trace(Path(self.path), self.num_clients))
+        log.info("trace of %d rounds from %s, then: %s", len(self.table), self.path, self.on_end)
 
     def mask(self, round: int) -> Tensor:
         """The recorded row. Raises ConfigError past the end with on_end=error."""
@@ -93,6 +97,11 @@ def _from_ids(rounds: object, path: Path, num_clients: int) -> np.ndarray:
                 raise ConfigError(
                     f"availability.path={path}: round {t} names client {i!r}; ids must be integers below "
                     f"num_clients={num_clients}"
+                )
+            if table[t, i]:
+                raise ConfigError(
+                    f"availability.path={path}: round {t} names client {i} twice; a .json file lists the ids that are "
+                    "there, a table of 0 and 1 goes into .csv or .npy"
                 )
             table[t, i] = True
     return table

@@ -28,7 +28,7 @@ class Batches:
 class Batching:
     """How a client walks through its samples: reshuffled epochs cut into batches, the last one of an epoch ragged.
 
-    Exactly one of epochs and steps is given; a batch is never larger than the client's data.
+    `steps`, where given, takes the place of `epochs`; a batch is never larger than the client's data.
     """
 
     batch_size: int

@@ -7,10 +7,10 @@ from torch import nn
 
 from impatient.checks import ConfigError, check, integer, one_of
 from impatient.engine.linear import Linear, linear_layer
-from impatient.engine.local import Engine
+from impatient.engine.local import Engine, LocalSGD, Task
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
-from impatient.flat import FlatModel
+from impatient.messages import ClientPlan
 
 log = logging.getLogger(__name__)
 
@@ -22,17 +22,17 @@ class EngineChoice:
         linear   softmax regression, in closed form
         loop     dropout (under vmap its masks would depend on the chunk), recurrent layers (no batching rule), and
                  convolutions on a CPU (the grouped kernel is slower than one client after the other)
-        vmap     all else
+        vmap     all else, if one step of it runs: data-dependent control flow does not, and falls to the loop
     """
 
     def __init__(self, name: str = "auto", chunk: int = 16) -> None:
         check(one_of("name", name, ("auto", *ENGINES)), integer("chunk", chunk, 1))
         self.name, self.chunk = name, chunk
 
-    def pick(self, model: FlatModel, device: torch.device) -> Engine:
+    def pick(self, task: Task, device: torch.device) -> Engine:
         """The engine for this model and device; the log says which and why. Raises ConfigError if it cannot be."""
-        name, why = (self.name, "as asked") if self.name != "auto" else _auto(model, device)
-        if name == "linear" and linear_layer(model) is None:
+        name, why = (self.name, "as asked") if self.name != "auto" else _auto(task, device)
+        if name == "linear" and linear_layer(task.model) is None:
             raise ConfigError("engine=linear: takes softmax regression only (model=logistic); use engine=auto")
         log.info("engine: %s (%s), %d clients at a time", name, why, self.chunk)
         return ENGINES[name]()
@@ -41,16 +41,22 @@ class EngineChoice:
 ENGINES: dict[str, type[Engine]] = {"loop": Loop, "vmap": Vmap, "linear": Linear}
 
 
-def _auto(model: FlatModel, device: torch.device) -> tuple[str, str]:
-    if linear_layer(model) is not None:
+def _auto(task: Task, device: torch.device) -> tuple[str, str]:
+    if linear_layer(task.model) is not None:
         return "linear", "softmax regression"
-    modules = list(model.module.modules())
+    modules = list(task.model.module.modules())
     if any(isinstance(m, nn.modules.dropout._DropoutNd) for m in modules):
         return "loop", "the model has dropout"
     if any(isinstance(m, nn.RNNBase) for m in modules):
         return "loop", "the model is recurrent"
     if device.type == "cpu" and any(isinstance(m, nn.modules.conv._ConvNd) for m in modules):
         return "loop", "convolutions on a CPU"
+    try:
+        first = torch.zeros(1, 1, 1, dtype=torch.int64)
+        once, ids = first[0] + 1, first[0, 0]
+        Vmap().run(task, task.model.get(), ClientPlan(), ids, first, once, 1.0, LocalSGD(1.0), (0, 0))
+    except (RuntimeError, ValueError) as error:
+        return "loop", f"vmap cannot run this model: {str(error).splitlines()[0][:80]}"
     return "vmap", "clients batched together"
 
 

@@ -18,7 +18,8 @@ class LocalSGD:
     """The clients' optimizer: made afresh for every client and round, so nothing of it lasts.
 
     The step size is lr·decay(k), decay inverse 1/(k+1), inverse_sqrt 1/√(k+1) or none 1, where k counts updates of the
-    model or communication rounds (lr_clock). Weight decay is part of the gradient: ∇F_i = ∇(loss) + weight_decay·w.
+    model or communication rounds (lr_clock). A client makes `steps` steps, or, with steps None, `epochs` passes over
+    its data. Weight decay is part of the gradient: ∇F_i = ∇(loss) + weight_decay·w.
     """
 
     lr: float
@@ -32,7 +33,6 @@ class LocalSGD:
 
     def __post_init__(self) -> None:
         """Raise ConfigError with every value out of range."""
-        both = (self.epochs is None) == (self.steps is None)
         check(
             number("lr", self.lr, 0, open_low=True),
             one_of("lr_decay", self.lr_decay, ("inverse", "inverse_sqrt", "none")),
@@ -40,7 +40,7 @@ class LocalSGD:
             integer("batch_size", self.batch_size, 1),
             None if self.epochs is None else integer("epochs", self.epochs, 1),
             None if self.steps is None else integer("steps", self.steps, 1),
-            f"epochs={self.epochs}, steps={self.steps}: give exactly one; set the other to null" if both else None,
+            "epochs=None, steps=None: give one of them" if self.epochs is None and self.steps is None else None,
             number("weight_decay", self.weight_decay, 0),
             number("momentum", self.momentum, 0, 1),
         )

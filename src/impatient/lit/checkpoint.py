@@ -3,6 +3,8 @@
 import logging
 import os
 import shutil
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,23 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
+from impatient.checks import ConfigError
+
 log = logging.getLogger(__name__)
+
+
+class StoppedError(SystemExit):
+    """The user pressed Ctrl-C, and the round that was under way is done and saved."""
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """What a checkpoint says of its run: global_step and identity. Raises ConfigError for a file that is none."""
+    try:
+        saved = torch.load(path, weights_only=True, mmap=True)
+        return {"global_step": saved["global_step"], "identity": saved["impatient"]["identity"]}
+    except Exception as error:
+        why = str(error).splitlines()[0][:100]
+        raise ConfigError(f"ckpt_path={path}: is no whole checkpoint of a run ({why}); name another one") from error
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -37,7 +55,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class Checkpoint(Callback):
-    """last.ckpt every `save_every` rounds, in the last round, and on SIGTERM; best.ckpt is a copy of one of them.
+    """last.ckpt every `save_every` rounds, at the end, on SIGTERM and Ctrl-C; best.ckpt is a copy of one of them.
 
     best: the saved round with the highest `monitor` (mode max) or the lowest (min), among those evaluated.
     """
@@ -47,12 +65,32 @@ class Checkpoint(Callback):
         self.sign = 1 if mode == "max" else -1
         self.best: float | None = None
         self.best_round = -1
+        self.stop = False
+        self.previous: Any = None
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """From now on the first Ctrl-C ends the run after the round under way; a second one at once."""
+        if threading.current_thread() is threading.main_thread():
+            self.previous = signal.signal(signal.SIGINT, self._on_sigint)
+
+    def _on_sigint(self, number: int, frame: Any) -> None:
+        self.stop = True
+        signal.signal(signal.SIGINT, self.previous)
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Give Ctrl-C back."""
+        if self.previous is not None:
+            signal.signal(signal.SIGINT, self.previous)
+            self.previous = None
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any) -> None:
         """Save when it is time."""
         done = trainer.global_step
-        if done % self.save_every == 0 or done == trainer.max_steps:
+        if self.stop or done % self.save_every == 0 or done == trainer.max_steps:
             self._save(trainer, pl_module)
+        if self.stop and done < trainer.max_steps:
+            log.warning("stopped after round %d: saved; resume with ckpt_path=last", done - 1)
+            raise StoppedError
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         """Lightning raises SIGTERMException between two rounds: save there. Nothing is saved from inside a round."""

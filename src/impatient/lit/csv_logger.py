@@ -2,6 +2,7 @@
 
 import csv
 import io
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from lightning.pytorch.loggers.logger import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+log = logging.getLogger(__name__)
 
 
 class CSVMetrics(Logger):
@@ -37,6 +40,8 @@ class CSVMetrics(Logger):
         """Start the file, or keep its complete rows of rounds before `round`."""
         self.columns = list(columns)
         kept = self._rows_before(round) if round else []
+        if len(kept) < round:
+            log.warning("%s has %d of the %d rounds that were done; the others are lost", self.path, len(kept), round)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
         part.write_text("".join([_line(self.columns), *map(_line, kept)]))

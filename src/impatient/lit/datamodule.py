@@ -62,7 +62,7 @@ class FederatedDataModule(L.LightningDataModule):
         if self.dataset is not None:
             return
         data = self.source.load(self.num_clients, self.seeds.partition)
-        if data.owners is not None:
+        if self.partition.natural and data.owners is not None:
             indices = verify(data.owners, len(data.y), self.num_clients)
         else:
             indices = self.partition.split(data.y.numpy(), data.num_classes, self.num_clients, self.seeds.partition)

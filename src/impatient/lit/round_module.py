@@ -89,7 +89,7 @@ class FederatedRound(L.LightningModule):
     def on_fit_start(self) -> None:
         """Make the engine, the rule's state and the per-client memory, or take them from the checkpoint."""
         self._place()
-        self.engine = self.engine_choice.pick(self.flat, self.device)
+        self.engine = self.engine_choice.pick(self.task, self.device)
         params, n = self.flat.get(), self.data.num_clients
         settings = self.memory_settings
         device = self.device if settings.device == "auto" else torch.device(settings.device)

@@ -9,6 +9,8 @@ from typing import Any
 import wandb
 from lightning.pytorch.loggers import WandbLogger
 
+from impatient.checks import ConfigError, check, one_of
+
 
 class WandbMetrics(WandbLogger):
     """Lightning's W&B logger with `round` as the axis of everything.
@@ -20,6 +22,9 @@ class WandbMetrics(WandbLogger):
 
     def __init__(self, folder: str, project: str, mode: str | None = None, **kwargs: Any) -> None:
         mode = mode or os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
+        check(one_of("mode", mode, ("online", "offline", "disabled")))
+        if mode == "online" and not has_key():
+            raise ConfigError("mode=online: there is no API key; run `wandb login`, or use mode=offline")
         self.folder = Path(folder)
         kept = self.folder / "wandb_id"
         run_id = kept.read_text().strip() if kept.exists() else secrets.token_hex(4)

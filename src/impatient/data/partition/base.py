@@ -15,6 +15,9 @@ from impatient.checks import ConfigError
 class Partition(ABC):
     """Deals the n training samples out to N clients: frozen config, a pure function of labels and seed."""
 
+    natural = False
+    """Whether the data's own clients are kept, where it brings them."""
+
     def check(self, num_clients: int, num_classes: int | None, num_train: int | None) -> list[str]:
         """Faults that can be named before any data is read; None stands for a number not known yet."""
         return too_many_clients(num_clients, num_train)

@@ -9,6 +9,8 @@ from impatient.data.partition.base import Partition
 class Natural(Partition):
     """As the source gives it: whoever splits takes `dataset.owners` where there are any, and asks here only if not."""
 
+    natural = True
+
     def check(self, num_clients: int, num_classes: int | None, num_train: int | None) -> list[str]:
         """None: only loading tells who owns what."""
         return []
