@@ -32,6 +32,18 @@ class Branching(nn.Module):
         return self.layer(x) if x.sum().item() > 0 else -self.layer(x)
 
 
+class Tied(nn.Module):
+    """One layer under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = self.first
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+
 def task(model, loss=cross_entropy):
     """One sample of the shape the model takes."""
     shapes = {LOGISTIC: (1, 8, 8), LENET: (1, 16, 16)}
@@ -46,6 +58,7 @@ def task(model, loss=cross_entropy):
         (LOGISTIC, CUDA, Linear, "softmax regression"),
         (MLP, CPU, Vmap, "clients batched together"),
         (Branching(), CPU, Loop, "vmap cannot run this model"),
+        (Tied(), CUDA, Loop, "tied weights"),
         (LENET, CPU, Loop, "convolutions on a CPU"),
         (LENET, CUDA, Vmap, "clients batched together"),
         (nn.Conv1d(1, 1, 3), CPU, Loop, "convolutions on a CPU"),

@@ -1,6 +1,8 @@
 """Which engine fits a model and a device."""
 
+import copy
 import logging
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -10,6 +12,7 @@ from impatient.engine.linear import Linear, linear_layer
 from impatient.engine.local import Engine, LocalSGD, Task
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
+from impatient.flat import FlatModel
 from impatient.messages import ClientPlan
 
 log = logging.getLogger(__name__)
@@ -20,9 +23,9 @@ class EngineChoice:
 
     auto takes the first that fits:
         linear   softmax regression, in closed form
-        loop     dropout (under vmap its masks would depend on the chunk), recurrent layers (no batching rule), and
+        loop     tied weights (vmap loses them), dropout (under vmap its masks would depend on the chunk), recurrent layers (no batching rule), and
                  convolutions on a CPU (the grouped kernel is slower than one client after the other)
-        vmap     all else, if one step of it runs: data-dependent control flow does not, and falls to the loop
+        vmap     all else, if one step of it runs: data-dependent control flow does not, and goes to the loop
     """
 
     def __init__(self, name: str = "auto", chunk: int = 16) -> None:
@@ -34,6 +37,8 @@ class EngineChoice:
         name, why = (self.name, "as asked") if self.name != "auto" else _auto(task, device)
         if name == "linear" and linear_layer(task.model) is None:
             raise ConfigError("engine=linear: takes softmax regression only (model=logistic); use engine=auto")
+        if name == "vmap" and _tied(task.model.module):
+            raise ConfigError("engine=vmap: loses tied weights; use engine=auto or loop")
         log.info("engine: %s (%s), %d clients at a time", name, why, self.chunk)
         return ENGINES[name]()
 
@@ -41,10 +46,17 @@ class EngineChoice:
 ENGINES: dict[str, type[Engine]] = {"loop": Loop, "vmap": Vmap, "linear": Linear}
 
 
+def _tied(module: nn.Module) -> bool:
+    """Whether one parameter has two names."""
+    return len(list(module.named_parameters(remove_duplicate=False))) > len(list(module.parameters()))
+
+
 def _auto(task: Task, device: torch.device) -> tuple[str, str]:
     if linear_layer(task.model) is not None:
         return "linear", "softmax regression"
     modules = list(task.model.module.modules())
+    if _tied(task.model.module):
+        return "loop", "the model has tied weights"
     if any(isinstance(m, nn.modules.dropout._DropoutNd) for m in modules):
         return "loop", "the model has dropout"
     if any(isinstance(m, nn.RNNBase) for m in modules):
@@ -54,7 +66,8 @@ def _auto(task: Task, device: torch.device) -> tuple[str, str]:
     try:
         first = torch.zeros(1, 1, 1, dtype=torch.int64)
         once, ids = first[0] + 1, first[0, 0]
-        Vmap().run(task, task.model.get(), ClientPlan(), ids, first, once, 1.0, LocalSGD(1.0), (0, 0))
+        spare = replace(task, model=FlatModel(copy.deepcopy(task.model.module), task.model.loss))  # a failure ruins it
+        Vmap().run(spare, task.model.get(), ClientPlan(), ids, first, once, 1.0, LocalSGD(1.0), (0, 0))
     except (RuntimeError, ValueError) as error:
         return "loop", f"vmap cannot run this model: {str(error).splitlines()[0][:80]}"
     return "vmap", "clients batched together"

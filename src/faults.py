@@ -1,0 +1,104 @@
+"""What can be wrong in a config, found without making or reading anything. The entry points' validation."""
+
+import difflib
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hydra.utils import get_object
+
+from impatient.checks import integer, number, one_of
+
+Config = Mapping[str, Any]
+
+SEEDS = ("partition", "availability", "batches", "model", "cohort")
+NODES = ("data", "partition", "availability", "algo", "client", "server", "engine", "memory")
+SCALARS = (
+    "num_clients",
+    "rounds",
+    "eval_every",
+    "save_every",
+    "threads",
+    "seed",
+    "weights",
+    "on_bad_update",
+    "ckpt_path",
+)
+OTHERS = ("seeds", "model", "trainer", "callbacks", "logger", "paths", "choices")
+
+
+def scalar_faults(cfg: Config) -> list[str]:
+    """Types and ranges of the plain keys, and keys that there are none of."""
+    known = [*SCALARS, *NODES, *OTHERS]
+    seeds = cfg.get("seeds") or {}
+    checked = [
+        *(integer(key, cfg.get(key), 1) for key in ("num_clients", "rounds", "eval_every", "save_every", "threads")),
+        integer("seed", cfg.get("seed"), 0, 2**32 - 1),
+        *(integer(f"seeds.{k}", seeds.get(k), 0, 2**32 - 1) for k in SEEDS if seeds.get(k) != cfg.get("seed")),
+        *(_unknown(f"seeds.{key}", key, SEEDS) for key in seeds),
+        one_of("weights", cfg.get("weights"), ("equal", "samples")),
+        one_of("on_bad_update", cfg.get("on_bad_update"), ("fail", "skip")),
+        None if isinstance(cfg.get("ckpt_path"), str | None) else f"ckpt_path={cfg['ckpt_path']}: give a file, or last",
+        number("server.lr", (cfg.get("server") or {}).get("lr", 1.0), 0, open_low=True),
+        *(_unknown(key, key, known) for key in cfg),
+        *_trainer_faults(cfg.get("trainer") or {}, cfg.get("rounds")),
+    ]
+    return [fault for fault in checked if fault]
+
+
+def _trainer_faults(trainer: Config, rounds: Any) -> list[str]:
+    faults = []
+    if str(trainer.get("strategy", "ddp")).split("_")[0] not in ("ddp", "auto"):
+        faults.append(
+            f"trainer.strategy={trainer['strategy']}: clients are shared over ranks by ddp only; use trainer=ddp"
+        )
+    if trainer.get("fast_dev_run"):
+        faults.append("trainer.fast_dev_run: keeps no metrics; use debug=fast")
+    for key, value in (("max_steps", rounds), ("max_epochs", -1), ("use_distributed_sampler", False)):
+        if trainer.get(key) != value:
+            faults.append(f"trainer.{key}={trainer.get(key)}: must be {value}; rounds are counted by `rounds`")
+    return faults
+
+
+def _unknown(path: str, key: str, known: Any) -> str | None:
+    if key in known:
+        return None
+    near = difflib.get_close_matches(key, list(known), 1)
+    return f"{path}: unknown key" + (f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}")
+
+
+def node_faults(path: str, node: Any) -> list[str]:
+    """Keys that the node's target does not take."""
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        return [f"{path}={node}: must be a config group with a _target_"]
+    try:
+        parameters = inspect.signature(get_object(node["_target_"])).parameters
+    except Exception as error:
+        return [f"{path}._target_={node['_target_']}: cannot be imported: {error}"]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return []
+    keys = [key for key in node if not str(key).startswith("_")]
+    return [fault for key in keys if (fault := _unknown(f"{path}.{key}", key, list(parameters)))]
+
+
+def cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:
+    """Combinations that cannot work."""
+    n, source = cfg.get("num_clients"), made.get("data")
+    if integer("num_clients", n, 1):
+        return []
+    faults: list[str] = []
+    if made.get("algo"):
+        faults += made["algo"].check(n)
+    if source is not None and made.get("partition"):
+        faults += made["partition"].check(n, source.num_classes, source.num_train)
+    if source is not None and made.get("availability"):
+        faults += made["availability"].check(n, source.num_classes)
+    return [full_name(cfg, fault) for fault in faults]
+
+
+def full_name(cfg: Config, fault: str) -> str:
+    """A fault that begins with a bare key of one of the groups, with the group before it."""
+    head = re.split("[=: ]", fault)[0]
+    groups = [group for group in ("partition", "data", "availability", "algo") if head in (cfg.get(group) or {})]
+    return f"{groups[0]}.{fault}" if groups else fault
