@@ -23,8 +23,8 @@ class EngineChoice:
 
     auto takes the first that fits:
         linear   softmax regression, in closed form
-        loop     tied weights (vmap loses them), dropout (under vmap its masks would depend on the chunk), recurrent layers (no batching rule), and
-                 convolutions on a CPU (the grouped kernel is slower than one client after the other)
+        loop     tied weights (vmap loses them), dropout (under vmap its masks would depend on the chunk), recurrent
+                 layers (no batching rule), convolutions on a CPU (the grouped kernel is slower than clients in turn)
         vmap     all else, if one step of it runs: data-dependent control flow does not, and goes to the loop
     """
 
