@@ -23,11 +23,12 @@ import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from lightning.pytorch.utilities.exceptions import SIGTERMException
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 import build
+import resume
+from faults import Config
 from impatient import tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
@@ -37,11 +38,6 @@ from impatient.memory import memory_bytes
 from impatient.round import BadUpdateError
 
 log = logging.getLogger("impatient")
-
-
-def is_main() -> bool:
-    """Whether this is the one process, or the first of several ranks: the one that writes and speaks."""
-    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def resolved(cfg: DictConfig) -> dict[str, Any]:
@@ -54,37 +50,7 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in plain.items() if key not in ("experiment", "debug")}
 
 
-def checkpoint_of(cfg: build.Config) -> str | None:
-    """The checkpoint to resume from, or None.
-
-    Raises ConfigError for a folder with another run in it, a missing or broken file, and a run whose file is lost.
-    """
-    run = Path(cfg["paths"]["run_dir"])
-    asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
-    if asked is None:
-        if is_main() and ((run / "metrics.csv").exists() or last.parent.exists()):
-            raise ConfigError(
-                f"hydra.run.dir={run}: holds a run already; resume it with ckpt_path=last, or name another"
-            )
-        return None
-    if asked == "last":
-        if not last.exists():
-            lost = _rounds_in(run / "metrics.csv")
-            if is_main() and lost >= cfg["save_every"]:
-                raise ConfigError(f"ckpt_path=last: {run} has {lost} rounds and no last.ckpt; name another checkpoint")
-            log.info("no checkpoint in %s yet: starting at round 0", last.parent)
-            return None
-        asked = last
-    if not Path(asked).is_file():
-        raise ConfigError(f"ckpt_path={asked}: there is no such file; name a checkpoint, or `last`")
-    return str(asked)
-
-
-def _rounds_in(path: Path) -> int:
-    return max(0, len(path.read_text().splitlines()) - 1) if path.exists() else 0
-
-
-def group_of(cfg: build.Config) -> str:
+def group_of(cfg: Config) -> str:
     """The W&B group: the config without its seeds and paths, so that seeds of one setting are drawn together."""
     drop = ("seed", "seeds", "paths", "ckpt_path", "callbacks", "logger", "trainer", "choices", "save_every")
     core = {k: v for k, v in cfg.items() if k not in drop}
@@ -93,11 +59,15 @@ def group_of(cfg: build.Config) -> str:
     return f"{cfg['choices']['data']}-{cfg['choices']['algo']}-{digest}"
 
 
-def make_trainer(cfg: build.Config) -> L.Trainer:
+def _with_group(cfg: Config, node: Config) -> Config:
+    return {**node, "group": node.get("group") or group_of(cfg)}
+
+
+def make_trainer(cfg: Config) -> L.Trainer:
     """Lightning's Trainer with our logger, checkpoints and progress. Raises ConfigError for arguments it refuses."""
     faults: list[str] = []
     loggers = [
-        build.make(f"logger.{name}", {"group": group_of(cfg), **node} if name == "wandb" else node, faults)
+        build.make(f"logger.{name}", _with_group(cfg, node) if name == "wandb" else node, faults)
         for name, node in (cfg.get("logger") or {}).items()
         if node is not None
     ]
@@ -116,11 +86,11 @@ def make_trainer(cfg: build.Config) -> L.Trainer:
     return trainer
 
 
-def run(cfg: build.Config, overrides: list[str]) -> float:
+def run(cfg: Config, overrides: list[str]) -> float:
     """Train. Returns the final test accuracy, or the objective for a task without classes."""
     parts = build.validate(cfg)
     torch.set_num_threads(cfg["threads"])
-    ckpt = checkpoint_of(cfg)
+    ckpt = resume.checkpoint_of(cfg)
     header = read_header(ckpt) if ckpt else None
     trainer = make_trainer(cfg)
     dm = build.datamodule(cfg, parts)
@@ -135,8 +105,8 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     # Nothing in the folder changes before the run is known to be possible.
     if done and done >= cfg["rounds"]:
         log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
-    elif is_main():
-        _keep_what_was(folder, cfg, done)
+    elif resume.is_main():
+        resume.keep_what_was(folder, cfg, done)
         tables.show_federation(dm.data, dm.clients, dm.availability)
         OmegaConf.save(OmegaConf.create(dict(cfg)), folder / "config.yaml")
         (folder / "overrides.json").write_text(json.dumps(overrides))
@@ -156,30 +126,6 @@ def run(cfg: build.Config, overrides: list[str]) -> float:
     if trainer.is_global_zero:
         _finish(folder, summary, module)
     return float(summary.get("test/acc", summary["train/objective"]))
-
-
-def _keep_what_was(folder: Path, cfg: build.Config, done: int) -> None:
-    """Say where a resumed run goes on and what is set differently now; the old config stays under another name."""
-    if done == 0:
-        return
-    log.info("resuming at round %d", done)
-    old = folder / "config.yaml"
-    if not old.exists():
-        return
-    was, now = (_flat(OmegaConf.to_container(c)) for c in (OmegaConf.load(old), OmegaConf.create(dict(cfg))))
-    skip = ("paths.", "ckpt_path", "callbacks.", "logger.", "rounds", "trainer.")
-    keys = [key for key in {**was, **now} if was.get(key) != now.get(key) and not key.startswith(skip)]
-    if keys:
-        kept = folder / f"config.before_round_{done}.yaml"
-        shutil.copyfile(old, kept)
-        changes = ", ".join(f"{key}: {was.get(key)} → {now.get(key)}" for key in keys)
-        log.warning("from round %d on %s (before: %s)", done, changes, kept.name)
-
-
-def _flat(node: Any, path: str = "") -> dict[str, Any]:
-    if not isinstance(node, dict):
-        return {path: node}
-    return {k: v for key, child in node.items() for k, v in _flat(child, f"{path}.{key}".lstrip(".")).items()}
 
 
 def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound) -> None:
@@ -205,7 +151,7 @@ def main(cfg: DictConfig) -> float | None:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", ".*treespec")  # Lightning 2.6 asks torch 2.14 in an old way
     single = HydraConfig.get().mode == RunMode.RUN
-    if not is_main():
+    if not resume.is_main():
         log.setLevel(logging.WARNING)  # one voice
     failed = True
     try:
@@ -235,19 +181,6 @@ def main(cfg: DictConfig) -> float | None:
         wandb.finish(exit_code=int(failed))
 
 
-def with_saved_overrides(argv: list[str]) -> list[str]:
-    """For `hydra.run.dir=… ckpt_path=last`: the overrides that the folder's run was started with, then one's own."""
-    given = dict(arg.split("=", 1) for arg in argv[1:] if "=" in arg)
-    if given.get("hydra.run.dir") == "":
-        sys.exit("hydra.run.dir=: names no folder; give one, or leave it out")
-    saved = Path(given.get("hydra.run.dir", "")) / "overrides.json"
-    if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.exists():
-        return argv
-    own = {key.lstrip("+~") for key in given}
-    before = [arg for arg in json.loads(saved.read_text()) if arg.split("=", 1)[0].lstrip("+~") not in own]
-    return [argv[0], *before, *argv[1:]]
-
-
 if __name__ == "__main__":
-    sys.argv = with_saved_overrides(sys.argv)
+    sys.argv = resume.with_saved_overrides(sys.argv)
     main()

@@ -122,3 +122,15 @@ def test_all_faults_come_at_once() -> None:
 def test_a_users_own_model_by_target_alone() -> None:
     cfg = config("model._target_=torchvision.models.resnet18", "++model.weights=null")
     build.validate(cfg)
+
+
+def test_seeds_of_one_setting_share_a_wandb_group() -> None:
+    import train
+
+    def group(*overrides: str) -> str:
+        return train.group_of(config(*overrides) | {"choices": {"data": "digits", "algo": "fedavg_sampling"}})
+
+    first = group("algo=fedavg_sampling", "seed=0")
+    assert first == group("algo=fedavg_sampling", "seed=1", "save_every=3")
+    assert first != group("algo=fedavg_sampling", "algo.cohort_size=20")
+    assert first.startswith("digits-fedavg_sampling-")

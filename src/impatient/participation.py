@@ -13,7 +13,7 @@ class Participation:
 
     tau(t, i) = 0 where device i is available in round t, else tau(t-1, i) + 1, and tau(-1, i) = 0: rounds since it was
     last available. tau_bar_T is the mean of tau(t, i) over all i and t < T, tau_max_T the largest (Gu et al., NeurIPS
-    2021, section 4). The hash chains every mask of the run, so equal hashes mean equal masks.
+    2021). The hash chains every mask of the run, so equal hashes mean equal masks.
     """
 
     def __init__(self, num_clients: int) -> None:

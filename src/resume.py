@@ -1,0 +1,88 @@
+"""Going on with a run: its checkpoint, its own overrides, and what is set differently now."""
+
+import json
+import logging
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+from omegaconf import OmegaConf
+
+from faults import Config
+from impatient.checks import ConfigError
+
+log = logging.getLogger("impatient")
+
+
+def is_main() -> bool:
+    """Whether this is the one process, or the first of several ranks: the one that writes and speaks."""
+    return getattr(rank_zero_only, "rank", 0) == 0
+
+
+def with_saved_overrides(argv: list[str]) -> list[str]:
+    """For `hydra.run.dir=… ckpt_path=last`: the overrides that the folder's run was started with, then one's own."""
+    given = dict(arg.split("=", 1) for arg in argv[1:] if "=" in arg)
+    if given.get("hydra.run.dir") == "":
+        sys.exit("hydra.run.dir=: names no folder; give one, or leave it out")
+    saved = Path(given.get("hydra.run.dir", "")) / "overrides.json"
+    if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.exists():
+        return argv
+    own = {key.lstrip("+~") for key in given}
+    before = [arg for arg in json.loads(saved.read_text()) if arg.split("=", 1)[0].lstrip("+~") not in own]
+    return [argv[0], *before, *argv[1:]]
+
+
+def checkpoint_of(cfg: Config) -> str | None:
+    """The checkpoint to resume from, or None.
+
+    Raises ConfigError for a folder with another run in it, a missing or broken file, and a run whose file is lost.
+    """
+    run = Path(cfg["paths"]["run_dir"])
+    asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
+    if asked is None:
+        if is_main() and ((run / "metrics.csv").exists() or last.parent.exists()):
+            raise ConfigError(
+                f"hydra.run.dir={run}: holds a run already; resume it with ckpt_path=last, or name another"
+            )
+        return None
+    if asked == "last":
+        if not last.exists():
+            lost = _rounds_in(run / "metrics.csv")
+            if is_main() and lost >= cfg["save_every"]:
+                raise ConfigError(f"ckpt_path=last: {run} has {lost} rounds and no last.ckpt; name another checkpoint")
+            log.info("no checkpoint in %s yet: starting at round 0", last.parent)
+            return None
+        asked = last
+    if not Path(asked).is_file():
+        raise ConfigError(f"ckpt_path={asked}: there is no such file; name a checkpoint, or `last`")
+    return str(asked)
+
+
+def _rounds_in(path: Path) -> int:
+    return max(0, len(path.read_text().splitlines()) - 1) if path.exists() else 0
+
+
+def keep_what_was(folder: Path, cfg: Config, done: int) -> None:
+    """Say where a resumed run goes on and what is set differently now; the old config stays under another name."""
+    if done == 0:
+        return
+    log.info("resuming at round %d", done)
+    old = folder / "config.yaml"
+    if not old.exists():
+        return
+    was, now = (_flat(OmegaConf.to_container(c)) for c in (OmegaConf.load(old), OmegaConf.create(dict(cfg))))
+    skip = ("paths.", "ckpt_path", "callbacks.", "logger.", "rounds", "trainer.")
+    keys = [key for key in {**was, **now} if was.get(key) != now.get(key) and not key.startswith(skip)]
+    if keys:
+        kept = folder / f"config.before_round_{done}.yaml"
+        shutil.copyfile(old, kept)
+        changes = ", ".join(f"{key}: {was.get(key)} → {now.get(key)}" for key in keys)
+        log.warning("from round %d on %s (before: %s)", done, changes, kept.name)
+
+
+def _flat(node: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {path: node}
+    return {k: v for key, child in node.items() for k, v in _flat(child, f"{path}.{key}".lstrip(".")).items()}
