@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from impatient.engine.local import Engine, LocalSGD, Task, descend
+from impatient.engine.local import Engine, LocalSGD, Task, descend_some
 from impatient.flat import FlatModel, cross_entropy
 from impatient.messages import ClientPlan, ClientReport, Flat, Ids
 
@@ -55,30 +55,23 @@ class Linear(Engine):
         velocity = torch.zeros_like(w) if sgd.momentum else None
         loss, loss_start = params.new_zeros(a), params.new_zeros(a)
         samples = task.prepared.flatten(1)
+        # Everything that does not depend on w, for all steps at once: what is left in the loop is mostly arithmetic.
+        by_step = index.transpose(0, 1).to(w.device).contiguous()
+        labels = task.y[by_step].unsqueeze(2)
+        real = torch.arange(index.shape[2]) < count.T.unsqueeze(2)
+        share = (real.to(torch.float64) / count.T.clamp(min=1).unsqueeze(2)).unsqueeze(2).to(w)
+        minus_one = w.new_full((1,), -1.0)
         for k in range(steps):
-            size = count[:, k]
-            width = int(size.max())
-            share = ((torch.arange(width) < size[:, None]).to(torch.float64) / size.clamp(min=1)[:, None]).to(w)
-            at = index[:, k, :width].reshape(-1).to(w.device)
-            x = samples.index_select(0, at).view(a, width, dim)
-            y = task.y.index_select(0, at).view(a, 1, width)
-            scores = torch.baddbmm(bias.unsqueeze(2), weight, x.mT)
-            log_p = scores.log_softmax(1)
-            value = -(log_p.gather(1, y).squeeze(1) * share).sum(1)
-            p = log_p.exp_().scatter_add_(1, y, w.new_full((1,), -1.0).expand_as(y)).mul_(share.unsqueeze(1))
+            width = int(count[:, k].max())
+            x = samples.index_select(0, by_step[k, :, :width].reshape(-1)).view(a, width, dim)
+            y, part = labels[k, :, :, :width], share[k, :, :, :width]
+            log_p = torch.baddbmm(bias.unsqueeze(2), weight, x.mT).log_softmax(1)
+            value = -(log_p.gather(1, y) * part).sum((1, 2))
+            p = log_p.exp_().scatter_add_(1, y, minus_one.expand_as(y)).mul_(part)
             torch.bmm(p, x, out=grad_weight)
             torch.sum(p, 2, out=grad_bias)
-            busy = size > 0
-            if bool(busy.all()):
-                descend(w, grad, start, plan.shift, plan.prox, lr, sgd, velocity)
-            else:
-                own = busy.nonzero().flatten()
-                now, moved = w[own], None if velocity is None else velocity[own]
-                shift = None if plan.shift is None else plan.shift[own]
-                descend(now, grad[own], start[own], shift, plan.prox, lr, sgd, moved)
-                w[own] = now
-                if velocity is not None and moved is not None:
-                    velocity[own] = moved
+            busy = None if bool(count[:, k].all()) else count[:, k].nonzero().flatten()
+            descend_some(busy, w, grad, start, plan, lr, sgd, velocity)
             loss += value
             if k == 0:
                 loss_start = value

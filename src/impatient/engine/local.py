@@ -123,6 +123,27 @@ def descend(
     w.sub_(grad, alpha=lr)
 
 
+def descend_some(
+    at: Tensor | None,
+    w: Tensor,
+    grad: Tensor,
+    start: Tensor,
+    plan: ClientPlan,
+    lr: float,
+    sgd: LocalSGD,
+    velocity: Tensor | None,
+) -> None:
+    """`descend` on the rows `at` of tables [A, P] (None: all); the other clients have no step left to make."""
+    if at is None:
+        descend(w, grad, start, plan.shift, plan.prox, lr, sgd, velocity)
+        return
+    now, moved = w[at], None if velocity is None else velocity[at]
+    descend(now, grad[at], start[at], None if plan.shift is None else plan.shift[at], plan.prox, lr, sgd, moved)
+    w[at] = now
+    if velocity is not None and moved is not None:
+        velocity[at] = moved
+
+
 def flatten(grads: tuple[Tensor, ...], lead: int) -> Tensor:
     """Gradients [*lead dims, *shape] of every parameter → [*lead dims, P]."""
     return torch.cat([g.flatten(lead) if g.ndim > lead else g.unsqueeze(-1) for g in grads], dim=-1)

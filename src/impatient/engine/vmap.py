@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from impatient.engine.local import Engine, LocalSGD, Task, descend, flatten
+from impatient.engine.local import Engine, LocalSGD, Task, descend_some, flatten
 from impatient.messages import ClientPlan, ClientReport, Flat, Ids
 from impatient.rng import torch_stream
 
@@ -45,20 +45,16 @@ class Vmap(Engine):
         with torch_stream(params.device, seed, "local", round, int(ids[0]) if a else 0):
             for k in range(steps):
                 size = count[:, k]
-                at = torch.arange(a) if bool(size.all()) else size.nonzero().flatten()
-                whole = len(at) == a
+                busy = None if bool(size.all()) else size.nonzero().flatten()
+                at = slice(None) if busy is None else busy
                 width = int(size.max())
                 weight = (torch.arange(width) < size[at, None]).to(torch.float64) / size[at, None]
                 x, y = task.batch(index[at, k, :width])
-                now = w if whole else w[at]
-                grads, value = gradients(model.views(now), x, y, weight.to(params))
-                moved = None if velocity is None else velocity if whole else velocity[at]
-                shift = None if plan.shift is None else plan.shift[at]
-                descend(now, flatten(tuple(grads.values()), 1), start[at], shift, plan.prox, lr, sgd, moved)
-                if not whole:
-                    w[at] = now
-                    if velocity is not None and moved is not None:
-                        velocity[at] = moved
+                grads, value = gradients(model.views(w[at]), x, y, weight.to(params))
+                grad = flatten(tuple(grads.values()), 1)
+                if busy is not None:
+                    grad = torch.zeros_like(w).index_copy_(0, busy.to(w.device), grad)
+                descend_some(busy, w, grad, start, plan, lr, sgd, velocity)
                 loss[at] += value
                 if k == 0:
                     loss_start[at] = value
