@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -122,6 +123,20 @@ def engines(work: Workload) -> list[Engine]:
     return [Loop(), Vmap(), *([Linear()] if linear_layer(work.task.model) else [])]
 
 
+def draw(table: dict[str, dict[str, float]], path: Path) -> None:
+    """Speed-up over naive, a panel for each workload."""
+    figure, axes = plt.subplots(1, len(table), figsize=(3.2 * len(table), 2.6), squeeze=False, layout="constrained")
+    for axis, (name, speedup) in zip(axes[0], table.items(), strict=True):
+        colours = ["0.6" if variant in ("naive", "resident", "limit") else "tab:blue" for variant in speedup]
+        bars = axis.barh(list(speedup), list(speedup.values()), color=colours)
+        axis.bar_label(bars, fmt="%.2g", padding=2)
+        axis.invert_yaxis()
+        axis.margins(x=0.18)
+        axis.set(title=name, xlabel="times as fast as naive")
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     """Time and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -129,7 +144,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--data-dir", type=Path, default=default_data_dir())
+    parser.add_argument("--figure", type=Path, help="also draw the speed-ups into this file")
     args = parser.parse_args()
+    table: dict[str, dict[str, float]] = {}
     torch.set_num_threads(args.threads)
     print(f"{platform.machine()}, torch {torch.__version__}, {args.threads} thread(s), least of {args.repeats}")
     for name in args.workloads:
@@ -151,6 +168,9 @@ def main() -> None:
         print(f"{'':10}{'ms':>10}{'x naive':>10}{'x limit':>10}")
         for variant, value in best.items():
             print(f"{variant:10}{value * 1e3:10.1f}{best['naive'] / value:10.2f}{value / best['limit']:10.2f}")
+        table[name] = {variant: best["naive"] / value for variant, value in best.items()}
+    if args.figure:
+        draw(table, args.figure)
 
 
 if __name__ == "__main__":

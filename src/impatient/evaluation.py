@@ -11,7 +11,7 @@ from impatient.engine.local import gather
 from impatient.flat import FlatModel
 from impatient.ranks import Ranks
 
-BATCH_ELEMENTS = 2**22  # input numbers in one evaluation batch: 5,350 MNIST images
+BATCH_ELEMENTS = 2**20  # input numbers in one evaluation batch: 1,337 MNIST images
 
 
 class Evaluator:
