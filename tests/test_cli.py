@@ -91,7 +91,7 @@ JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 @pytest.mark.parametrize("launcher", [(), pytest.param(JOBLIB, marks=pytest.mark.slow)], ids=["basic", "joblib"])
 def test_multirun_same_world_for_every_rule(tmp_path: Path, launcher: tuple[str, ...]) -> None:
     sweep = ["-m", *launcher, "rounds=4", "algo=mifa,fedavg_biased", "seed=0,1", f"hydra.sweep.dir={tmp_path}"]
-    python("train.py", *QUICK, *sweep)
+    python("train.py", *sweep, *QUICK)
     summaries = [json.loads((tmp_path / str(job) / "summary.json").read_text()) for job in range(4)]
     for key in ("hash/partition", "hash/masks", "hash/batches"):
         values = [s[key] for s in summaries]
