@@ -146,11 +146,11 @@ def test_running_mean_is_the_array_form(dtype: torch.dtype, tolerance: float):
 
 
 @pytest.mark.parametrize("rows", [torch.float32, torch.bfloat16])
-def test_two_thousand_small_changes_do_not_drift(rows: torch.dtype):
+def test_ten_thousand_small_changes_do_not_drift(rows: torch.dtype):
     n, p, rule = 6, 8, MIFA("zero", normalise_by_lr=False)
     w, weight = torch.zeros(p), shares(*[1] * n)
     state, memory = rule.init(w, n), ClientMemory(rule.slots, n, w, dtype=rows)
-    for t, active in enumerate(coins(0.5, 2000, n)):
+    for t, active in enumerate(coins(0.5, 10_000, n)):
         info = RoundInfo(t, t, 0.1, n, active, weight)
         ids = rule.select(state, info)
         change = torch.from_numpy(stream(0, "change", t).standard_normal((len(ids), p))).float()
@@ -160,7 +160,7 @@ def test_two_thousand_small_changes_do_not_drift(rows: torch.dtype):
         memory.write(ids, new)
         _, state = rule.step(state, sums, w, ids, info)
     exact = weight @ memory.tables["G"].double()
-    # Differences of what is stored, in float64: 2,000 roundings of 1e-16 each, far below 1e-9. Float32 sums would be
+    # Differences of what is stored, in float64: 10,000 roundings of 1e-16 each, far below 1e-9. Float32 sums would be
     # off by about 1e-6, differences of updates before bfloat16 rounding by about 1e-3.
     assert ((state["mean"] - exact).abs() / exact.abs()).max() < 1e-9
 
