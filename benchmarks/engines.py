@@ -20,7 +20,7 @@ from torchvision import transforms
 from workloads import SGD, Workload, default_data_dir, workload
 
 from impatient.engine.linear import Linear, linear_layer
-from impatient.engine.local import Engine
+from impatient.engine.local import Engine, Work
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
 from impatient.messages import ClientPlan
@@ -101,7 +101,7 @@ def with_engine(engine: Engine) -> Callable[[Workload, int], torch.Tensor]:
             some = slice(at, at + CHUNK)
             index, count = work.batches.index[some], work.batches.count[some]
             out.append(
-                engine.run(work.task, params, ClientPlan(), work.ids[some], index, count, SGD.lr, SGD, (0, 0)).delta
+                engine.run(work.task, params, ClientPlan(), Work(work.ids[some], index, count, SGD.lr, SGD, 0, 0)).delta
             )
         return torch.cat(out)
 

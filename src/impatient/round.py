@@ -9,7 +9,7 @@ from torch import Tensor
 
 from impatient.aggregators.base import Aggregator
 from impatient.data.rounds import Batches
-from impatient.engine.local import Engine, LocalSGD, Task
+from impatient.engine.local import Engine, LocalSGD, Task, Work
 from impatient.memory import ClientMemory
 from impatient.messages import ClientReport, Flat, Ids, RoundInfo, State, Sums
 from impatient.ranks import Ranks
@@ -63,7 +63,8 @@ def ask_clients(
         rows = memory.read(some, params.device)
         plan = aggregator.plan(state, rows, params, info)
         batches = draw(some)
-        report = engine.run(task, params, plan, some, batches.index, batches.count, info.lr, sgd, (seed, info.round))
+        work = Work(some, batches.index, batches.count, info.lr, sgd, seed, info.round)
+        report = engine.run(task, params, plan, work)
         good = report.delta.isfinite().all(1).cpu()
         if not good.all():
             _complain(report, good, info, skip_bad)

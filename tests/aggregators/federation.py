@@ -28,8 +28,8 @@ class Bowls(Engine):
     noise: float = 0.0
     broken: frozenset[tuple[int, int]] = frozenset()
 
-    def run(self, task, params, plan, ids, index, count, lr, sgd, address):
-        seed, round = address
+    def run(self, task, params, plan, work):
+        ids, count, lr, sgd, seed, round = work.ids, work.count, work.lr, work.sgd, work.seed, work.round
         steps, (a, p) = count.shape[1], (len(ids), params.numel())
         u, h = self.u[ids].to(params), self.h[ids].to(params)
         draws = [stream(seed, "noise", round, i).standard_normal((steps, p)) for i in ids.tolist() if self.noise]

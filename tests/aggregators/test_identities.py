@@ -12,7 +12,7 @@ from impatient.aggregators.fedavg_sampling import FedAvgSampling
 from impatient.aggregators.mifa import MIFA
 from impatient.data.dataset import Dataset, Normalise
 from impatient.data.quadratic import half_square
-from impatient.engine.local import LocalSGD, Task
+from impatient.engine.local import LocalSGD, Task, Work
 from impatient.engine.loop import Loop
 from impatient.flat import FlatModel
 from impatient.messages import ClientPlan
@@ -195,7 +195,7 @@ def test_the_driver_computes_what_the_loop_engine_does():
     w, sgd = torch.ones(P, dtype=torch.float64), LocalSGD(0.1, epochs=None, steps=3)
     index, count = ids[:, None, None].expand(3, 3, 1), torch.ones(3, 3, dtype=torch.int64)
     for plan in (ClientPlan(), ClientPlan(start=u[:3] + 1, shift=u[2:], prox=0.3)):
-        args = (task, w, plan, ids, index, count, 0.1, sgd, (0, 0))
+        args = (task, w, plan, Work(ids, index, count, 0.1, sgd, 0, 0))
         ours, theirs = Bowls(u, torch.ones_like(u)).run(*args), Loop().run(*args)
         for name in theirs.__dataclass_fields__:
             close(getattr(ours, name), getattr(theirs, name))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from impatient.data.dataset import Clients, Dataset, Normalise
 from impatient.data.digits import Digits
 from impatient.data.rounds import Batches, Batching
-from impatient.engine.local import Engine, LocalSGD, Task
+from impatient.engine.local import Engine, LocalSGD, Task, Work
 from impatient.flat import FlatModel
 from impatient.messages import ClientPlan, ClientReport
 from impatient.models.conv import LeNet5
@@ -70,7 +70,7 @@ class Federation:
         """One round of the clients `ids` at client step size 0.1; the batches stay those of ROUND."""
         who = torch.arange(len(self.clients)) if ids is None else torch.tensor(ids, dtype=torch.int64)
         batches, plan, sgd = self.draw(who), plan or ClientPlan(), sgd or LocalSGD(lr=0.1)
-        return engine.run(self.task, self.params, plan, who, batches.index, batches.count, 0.1, sgd, (SEED, round))
+        return engine.run(self.task, self.params, plan, Work(who, batches.index, batches.count, 0.1, sgd, SEED, round))
 
 
 @pytest.fixture(scope="session")

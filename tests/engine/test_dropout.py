@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from impatient.engine.local import LocalSGD
+from impatient.engine.local import LocalSGD, Work
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
 from impatient.messages import ClientPlan
@@ -48,6 +48,6 @@ def test_clients_have_masks_of_their_own(federation, engine):
     # Clients 0 and 1 both walk through client 0's batches: only their dropout masks can tell them apart.
     fed = federation("dropout")
     batches = fed.draw(torch.tensor([0, 0]))
-    args = (torch.tensor([0, 1]), batches.index, batches.count, 0.1, LocalSGD(lr=0.1), (0, 0))
-    report = engine.run(fed.task, fed.params, ClientPlan(), *args)
+    work = Work(torch.tensor([0, 1]), batches.index, batches.count, 0.1, LocalSGD(lr=0.1), 0, 0)
+    report = engine.run(fed.task, fed.params, ClientPlan(), work)
     assert not torch.equal(report.delta[0], report.delta[1])

@@ -8,7 +8,7 @@ from torch import nn
 
 from impatient.data.dataset import cross_entropy
 from impatient.engine.linear import Linear
-from impatient.engine.local import LocalSGD, Task
+from impatient.engine.local import LocalSGD, Task, Work
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
 from impatient.flat import FlatModel
@@ -91,7 +91,7 @@ def test_nothing_given_is_changed(federation, full_plan, engine):
     copies = [tensor.clone() for tensor in given]
     module = fed.task.model.module
     for told in (plan, replace(plan, start=None)):
-        report = engine.run(fed.task, fed.params, told, ids, batches.index, batches.count, 0.1, HEAVY, (0, 0))
+        report = engine.run(fed.task, fed.params, told, Work(ids, batches.index, batches.count, 0.1, HEAVY, 0, 0))
         report.delta.add_(1)  # the answer is the caller's own: it shares no storage with what was given
         assert not report.delta.requires_grad
         assert all(torch.equal(now, before) for now, before in zip(given, copies, strict=True))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from impatient.engine.local import LocalSGD
+from impatient.engine.local import LocalSGD, Work
 from impatient.engine.loop import Loop
 from impatient.messages import ClientPlan
 
@@ -72,9 +72,8 @@ def test_one_step_by_hand(federation):
     index = torch.tensor([[[40, 41]]])
     shift = torch.full((1, len(fed.params)), 0.5, dtype=torch.float64)
     sgd = LocalSGD(lr=LR, weight_decay=0.1, momentum=0.9)
-    report = Loop().run(
-        fed.task, fed.params, ClientPlan(shift=shift, prox=7.0), ids, index, torch.tensor([[2]]), LR, sgd, (0, 0)
-    )
+    work = Work(ids, index, torch.tensor([[2]]), LR, sgd, 0, 0)
+    report = Loop().run(fed.task, fed.params, ClientPlan(shift=shift, prox=7.0), work)
     # Softmax regression: the gradient is (softmax - onehot) xᵀ for the weights [10, 64], softmax - onehot for the bias.
     x, y = fed.task.x[[40, 41]].flatten(1), fed.task.y[[40, 41]]
     weight, bias = fed.params[:640].view(10, 64), fed.params[640:]

@@ -9,7 +9,7 @@ from torch import nn
 
 from impatient.checks import ConfigError, check, integer, one_of
 from impatient.engine.linear import Linear, linear_layer
-from impatient.engine.local import Engine, LocalSGD, Task
+from impatient.engine.local import Engine, LocalSGD, Task, Work
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
 from impatient.flat import FlatModel
@@ -67,7 +67,7 @@ def _auto(task: Task, device: torch.device) -> tuple[str, str]:
         first = torch.zeros(1, 1, 1, dtype=torch.int64)
         once, ids = first[0] + 1, first[0, 0]
         spare = replace(task, model=FlatModel(copy.deepcopy(task.model.module), task.model.loss))  # a failure ruins it
-        Vmap().run(spare, task.model.get(), ClientPlan(), ids, first, once, 1.0, LocalSGD(1.0), (0, 0))
+        Vmap().run(spare, task.model.get(), ClientPlan(), Work(ids, first, once, 1.0, LocalSGD(1.0), 0, 0))
     except (RuntimeError, ValueError) as error:
         return "loop", f"vmap cannot run this model: {str(error).splitlines()[0][:80]}"
     return "vmap", "clients batched together"

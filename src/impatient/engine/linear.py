@@ -1,11 +1,11 @@
 """Softmax regression without autograd: batched closed-form gradients in reused buffers."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from impatient.engine.local import Engine, LocalSGD, Task, descend_some
+from impatient.engine.local import Engine, Task, Work, descend_some
 from impatient.flat import FlatModel, cross_entropy
-from impatient.messages import ClientPlan, ClientReport, Flat, Ids
+from impatient.messages import ClientPlan, ClientReport, Flat
 
 
 def linear_layer(model: FlatModel) -> nn.Linear | None:
@@ -29,22 +29,12 @@ class Linear(Engine):
     for all clients of a chunk at once. W·Xᵀ, and not X·Wᵀ: with few classes it is the faster of the two by far.
     """
 
-    def run(
-        self,
-        task: Task,
-        params: Flat,
-        plan: ClientPlan,
-        ids: Ids,
-        index: Tensor,
-        count: Tensor,
-        lr: float,
-        sgd: LocalSGD,
-        address: tuple[int, int],
-    ) -> ClientReport:
+    def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
         """See Engine.run."""
         layer = linear_layer(task.model)
         if layer is None:
             raise ValueError("the linear engine takes softmax regression only; use engine=auto")
+        index, count, sgd = work.index, work.count, work.sgd
         a, steps = count.shape
         classes, dim = layer.weight.shape
         start = params.expand(a, -1) if plan.start is None else plan.start
@@ -71,9 +61,9 @@ class Linear(Engine):
             torch.bmm(p, x, out=grad_weight)
             torch.sum(p, 2, out=grad_bias)
             busy = None if bool(count[:, k].all()) else count[:, k].nonzero().flatten()
-            descend_some(busy, w, grad, start, plan, lr, sgd, velocity)
+            descend_some(busy, w, grad, start, plan, work.lr, sgd, velocity)
             loss += value
             if k == 0:
                 loss_start = value
         done = (count > 0).sum(1)
-        return ClientReport(ids, w - start, done, count.sum(1), loss / done.clamp(min=1).to(loss), loss_start)
+        return ClientReport(work.ids, w - start, done, count.sum(1), loss / done.clamp(min=1).to(loss), loss_start)

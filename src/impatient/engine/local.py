@@ -79,26 +79,29 @@ def gather(x: Tensor, index: Tensor) -> Tensor:
     return x.index_select(0, index)
 
 
+@dataclass(frozen=True)
+class Work:
+    """What A clients are to do in one round.
+
+    ids: int64 [A]; index: int64 [A, K, B] and count: int64 [A, K], their batches (see data.rounds.Batches); lr: this
+    round's step size; sgd: the rest of it; seed and round: where a model that draws (dropout) finds its random stream.
+    """
+
+    ids: Ids
+    index: Tensor
+    count: Tensor
+    lr: float
+    sgd: LocalSGD
+    seed: int
+    round: int
+
+
 class Engine(ABC):
     """Runs the local steps of A clients; frozen config. All engines agree up to floating-point order."""
 
     @abstractmethod
-    def run(
-        self,
-        task: Task,
-        params: Flat,
-        plan: ClientPlan,
-        ids: Ids,
-        index: Tensor,
-        count: Tensor,
-        lr: float,
-        sgd: LocalSGD,
-        address: tuple[int, int],
-    ) -> ClientReport:
-        """From the model [P] and the batches (index [A, K, B], count [A, K]) to what the clients send back.
-
-        address: (seed, round), where a model that draws (dropout) finds its random stream.
-        """
+    def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
+        """From the model [P], what the server told the clients and what they are to do, to what they send back."""
 
 
 def descend(

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from impatient.engine.local import Engine, LocalSGD, Task, descend_some, flatten
-from impatient.messages import ClientPlan, ClientReport, Flat, Ids
+from impatient.engine.local import Engine, Task, Work, descend_some, flatten
+from impatient.messages import ClientPlan, ClientReport, Flat
 from impatient.rng import torch_stream
 
 
@@ -16,20 +16,9 @@ class Vmap(Engine):
     stream for each (seed, round, first client of the chunk), so their masks depend on the chunking.
     """
 
-    def run(
-        self,
-        task: Task,
-        params: Flat,
-        plan: ClientPlan,
-        ids: Ids,
-        index: Tensor,
-        count: Tensor,
-        lr: float,
-        sgd: LocalSGD,
-        address: tuple[int, int],
-    ) -> ClientReport:
+    def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
         """See Engine.run."""
-        model = task.model
+        model, ids, count, sgd = task.model, work.ids, work.count, work.sgd
 
         def objective(leaves: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
             return (model.losses(leaves, x, y) * weight).sum()
@@ -41,20 +30,19 @@ class Vmap(Engine):
         w = start.clone()
         velocity = torch.zeros_like(w) if sgd.momentum else None
         loss, loss_start = params.new_zeros(a), params.new_zeros(a)
-        seed, round = address
-        with torch_stream(params.device, seed, "local", round, int(ids[0]) if a else 0):
+        with torch_stream(params.device, work.seed, "local", work.round, int(ids[0]) if a else 0):
             for k in range(steps):
                 size = count[:, k]
                 busy = None if bool(size.all()) else size.nonzero().flatten()
                 at = slice(None) if busy is None else busy
                 width = int(size.max())
                 weight = (torch.arange(width) < size[at, None]).to(torch.float64) / size[at, None]
-                x, y = task.batch(index[at, k, :width])
+                x, y = task.batch(work.index[at, k, :width])
                 grads, value = gradients(model.views(w[at]), x, y, weight.to(params))
                 grad = flatten(tuple(grads.values()), 1)
                 if busy is not None:
                     grad = torch.zeros_like(w).index_copy_(0, busy.to(w.device), grad)
-                descend_some(busy, w, grad, start, plan, lr, sgd, velocity)
+                descend_some(busy, w, grad, start, plan, work.lr, sgd, velocity)
                 loss[at] += value
                 if k == 0:
                     loss_start[at] = value
