@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 
 class EngineChoice:
-    """Engine settings: name (auto, loop, vmap, linear) and chunk, the number of clients at hand at once.
+    """Engine settings: name (auto, loop, vmap, linear) and chunk, the number of clients at hand at once (None: the
+    engine's own).
 
     auto takes the first that fits:
         linear   softmax regression, in closed form
@@ -28,8 +29,8 @@ class EngineChoice:
         vmap     all else, if one step of it runs: data-dependent control flow does not, and goes to the loop
     """
 
-    def __init__(self, name: str = "auto", chunk: int = 16) -> None:
-        check(one_of("name", name, ("auto", *ENGINES)), integer("chunk", chunk, 1))
+    def __init__(self, name: str = "auto", chunk: int | None = None) -> None:
+        check(one_of("name", name, ("auto", *ENGINES)), None if chunk is None else integer("chunk", chunk, 1))
         self.name, self.chunk = name, chunk
 
     def pick(self, task: Task, device: torch.device) -> Engine:
@@ -39,8 +40,10 @@ class EngineChoice:
             raise ConfigError("engine=linear: takes softmax regression only (model=logistic); use engine=auto")
         if name == "vmap" and _tied(task.model.module):
             raise ConfigError("engine=vmap: loses tied weights; use engine=auto or loop")
-        log.info("engine: %s (%s), %d clients at a time", name, why, self.chunk)
-        return ENGINES[name]()
+        engine = ENGINES[name]()
+        engine.chunk = self.chunk or engine.chunk
+        log.info("engine: %s (%s), %d clients at a time", name, why, engine.chunk)
+        return engine
 
 
 ENGINES: dict[str, type[Engine]] = {"loop": Loop, "vmap": Vmap, "linear": Linear}

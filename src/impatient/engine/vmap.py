@@ -16,6 +16,8 @@ class Vmap(Engine):
     stream for each (seed, round, first client of the chunk), so their masks depend on the chunking.
     """
 
+    chunk = 32
+
     def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
         """See Engine.run."""
         model, ids, count, sgd = task.model, work.ids, work.count, work.sgd

@@ -145,7 +145,7 @@ class FederatedRound(L.LightningModule):
             lambda some: dm.batches(some, t),
             info,
             dm.seeds.batches,
-            self.engine_choice.chunk,
+            self.engine.chunk,
             self.skip_bad,
             self.ranks,
         )
