@@ -1,11 +1,16 @@
 """Several ranks train the model that one trains, and a checkpoint moves between them."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
-from test_cli import python, rows
+from test_cli import ROOT, environment, python, rows
 
 FEDERATION = ["num_clients=11", "logger=csv", "availability.pmin=0.3", "eval_every=1", "save_every=5", "seeds.cohort=1"]
 EXACT = [*FEDERATION, "trainer.accelerator=cpu", "+trainer.precision=64-true", "memory.dtype=float64"]
@@ -60,3 +65,21 @@ def test_a_dead_rank_ends_the_job(tmp_path: Path) -> None:
     options = [*FEDERATION, "client.lr=1e30", "client.lr_decay=none", "client.weight_decay=1", "rounds=30"]
     output = python("train.py", *options, *TWO, f"hydra.run.dir={tmp_path}/run", code=1)
     assert "is not finite" in output
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_every_rank_and_saves(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    options = [*FEDERATION, *TWO, "rounds=100000", f"hydra.run.dir={folder}"]
+    command = [sys.executable, str(ROOT / "src/train.py"), *options]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    process = subprocess.Popen(command, env=environment(), **quiet)
+    deadline = time.monotonic() + 120
+    while not (folder / "checkpoints/last.ckpt").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the group
+    assert process.wait(60) == 130
+    done = checkpoint(folder)["global_step"]
+    assert len(rows(folder)) == done
+    python("train.py", f"hydra.run.dir={folder}", "ckpt_path=last", f"rounds={done + 5}")
+    assert [int(row["round"]) for row in rows(folder)] == list(range(done + 5))

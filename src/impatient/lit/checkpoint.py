@@ -86,9 +86,12 @@ class Checkpoint(Callback):
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any) -> None:
         """Save when it is time."""
         done = trainer.global_step
-        if self.stop or done % self.save_every == 0 or done == trainer.max_steps:
+        stop = self.stop
+        if trainer.world_size > 1:  # Ctrl-C reaches the ranks in different rounds: they must stop in the same one
+            stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
+        if stop or done % self.save_every == 0 or done == trainer.max_steps:
             self._save(trainer, pl_module)
-        if self.stop and done < trainer.max_steps:
+        if stop and done < trainer.max_steps:
             log.warning("stopped after round %d: saved; resume with ckpt_path=last", done - 1)
             raise StoppedError
 
