@@ -44,12 +44,13 @@ def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]
     config = {str(key): value for key, value in cfg.items()}
     if data_dir is not None and "root" in config["data"]:
         config["data"]["root"] = data_dir
+    config["memory"]["device"] = "auto"  # this machine need not be the one that trained
     parts = build.validate(config)
     torch.set_num_threads(config["threads"])
     dm = build.datamodule(config, parts)
     module = build.round_module(config, parts, dm)
     trainer = L.Trainer(
-        accelerator=config["trainer"]["accelerator"],
+        accelerator="auto",
         precision=config["trainer"].get("precision"),
         devices=1,
         logger=False,

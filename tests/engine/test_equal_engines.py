@@ -13,6 +13,7 @@ from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
 from impatient.flat import FlatModel
 from impatient.messages import ClientPlan
+from test_flat import Tempered
 
 ENGINES = [Loop(), Vmap()]
 FAST = [("logistic", Vmap()), ("lenet5", Vmap()), ("groupnorm", Vmap()), ("logistic", Linear())]
@@ -132,18 +133,6 @@ def test_padding_row_and_unused_layers_stay(federation):
         assert not moved["idle.weight"].any()
         assert moved["out.weight"].any()
     assert_same(vmap, loop, 1e-10)
-
-
-class Tempered(nn.Module):
-    """Logistic regression with a learnable temperature, a parameter of shape []."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(64, 10)
-        self.scale = nn.Parameter(torch.tensor(1.5))
-
-    def forward(self, x):
-        return self.scale * self.linear(x.flatten(1))
 
 
 def test_scalar_parameter(federation):

@@ -29,11 +29,10 @@ class Seeds:
 
 
 class Round(NamedTuple):
-    """What the loader yields: the round's number, who is available (bool [N]), and p_i(t) (float64 [N]) where known."""
+    """What the loader yields: the round's number and who is available (bool [N]); nothing that a dtype could round."""
 
     round: int
     available: Tensor
-    prob: Tensor | None
 
 
 class FederatedDataModule(L.LightningDataModule):
@@ -82,7 +81,7 @@ class FederatedDataModule(L.LightningDataModule):
 
     def round(self, t: int) -> Round:
         """Round t."""
-        return Round(t, self.availability.mask(t), self.availability.prob(t))
+        return Round(t, self.availability.mask(t))
 
     def batches(self, ids: Ids, round: int) -> Batches:
         """The mini-batches of some clients in one round, as indices."""

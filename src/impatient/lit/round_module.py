@@ -126,9 +126,8 @@ class FederatedRound(L.LightningModule):
         self.model.train()
         dm, t = self.data, int(batch.round)
         available = batch.available.cpu()
-        prob = None if batch.prob is None else batch.prob.cpu()
         lr = self.client.rate(t, self.update)
-        info = RoundInfo(t, self.update, lr, dm.num_clients, available, dm.weight, prob)
+        info = RoundInfo(t, self.update, lr, dm.num_clients, available, dm.weight, dm.availability.prob(t))
         ids = self.aggregator.select(self.state, info)
         if not bool(available[ids].all()):
             raise RuntimeError(f"round {t}: {type(self.aggregator).__name__} selected a device that is not available")

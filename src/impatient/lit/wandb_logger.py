@@ -8,6 +8,7 @@ from typing import Any
 
 import wandb
 from lightning.pytorch.loggers import WandbLogger
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from impatient.checks import ConfigError, check, one_of
 
@@ -34,6 +35,7 @@ class WandbMetrics(WandbLogger):
         self._wandb_init.pop("anonymous")  # Lightning passes what W&B now warns of
         self.kept, self.run_id = kept, run_id
 
+    @rank_zero_only
     def begin(self, columns: list[str], round: int) -> None:
         """Make `round` the axis; remember the id."""
         self.kept.write_text(self.run_id)
