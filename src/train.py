@@ -47,7 +47,7 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise ConfigError(f"config: {error}") from error
     assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items() if key not in ("experiment", "debug")}
+    return {str(key): value for key, value in plain.items() if key not in ("experiment", "sweep", "debug")}
 
 
 def group_of(cfg: Config) -> str:
