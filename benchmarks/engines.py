@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 from workloads import SGD, Workload, default_data_dir, workload
 
-from impatient.engine.linear import Linear, linear_layer
+from impatient.engine.linear import Linear, closed_form
 from impatient.engine.local import Engine, Work
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
@@ -83,7 +83,7 @@ def limit(work: Workload, epochs: int) -> None:
     """The same samples through one shared model, ten clients' batches at a time, contiguous, channels last."""
     module = work.task.model.module
     size = min(CHUNK, len(work.ids)) * 100
-    x, y = work.task.prepared, work.task.y
+    x, y = work.inputs, work.task.y
     optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
     for at in range(0, work.num_samples, size):
         some = slice(at, min(at + size, work.num_samples))
@@ -120,7 +120,7 @@ def agree(name: str, data_dir: Path) -> None:
 
 def engines(work: Workload) -> list[Engine]:
     """Those that can run this model."""
-    return [Loop(), Vmap(), *([Linear()] if linear_layer(work.task.model) else [])]
+    return [Loop(), Vmap(), *([Linear()] if closed_form(work.task.model) else [])]
 
 
 def draw(table: dict[str, dict[str, float]], path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -32,6 +33,11 @@ class Workload:
     clients: Clients
     ids: torch.Tensor
     batches: Batches
+
+    @cached_property
+    def inputs(self) -> torch.Tensor:
+        """All samples normalised, for the variants that are spared it."""
+        return self.task.normalise(self.task.x)
 
     @property
     def num_samples(self) -> int:

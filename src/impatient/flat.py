@@ -15,6 +15,11 @@ def cross_entropy(out: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(out, y, reduction="none")
 
 
+def half_square(out: Tensor, y: Tensor) -> Tensor:
+    """½‖out‖² [B] of outputs [B, dim]; y is not looked at."""
+    return 0.5 * out.square().sum(-1)
+
+
 class FlatModel:
     """A module seen as a function of one flat vector of its trainable parameters.
 

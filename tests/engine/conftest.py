@@ -13,10 +13,11 @@ from impatient.data.dataset import Clients, Dataset, Normalise
 from impatient.data.digits import Digits
 from impatient.data.rounds import Batches, Batching
 from impatient.engine.local import Engine, LocalSGD, Task, Work
-from impatient.flat import FlatModel
+from impatient.flat import FlatModel, half_square
 from impatient.messages import ClientPlan, ClientReport
 from impatient.models.conv import LeNet5
 from impatient.models.logistic import Logistic
+from impatient.models.quadratic import Quadratic
 from impatient.rng import torch_stream
 
 CPU = torch.device("cpu")
@@ -34,6 +35,9 @@ def _conv(channels: int, out: int) -> nn.Sequential:
 # Each model with the side of the images it is shown (digits are 8x8; LeNet-5 needs 16).
 MODELS: dict[str, tuple[int, Callable[[], nn.Module]]] = {
     "logistic": (8, lambda: Logistic((1, 8, 8), 10)),
+    "pixels": (8, lambda: Logistic((1, 8, 8), 10)),
+    "colours": (8, lambda: Logistic((3, 8, 8), 10)),
+    "quadratic": (8, lambda: Quadratic((64,))),
     "lenet5": (16, lambda: LeNet5((1, 16, 16), 10)),
     "groupnorm": (8, lambda: nn.Sequential(_conv(1, 4), _conv(4, 8), nn.Flatten(), nn.Linear(8 * 2 * 2, 10))),
     "dropout": (
@@ -80,8 +84,16 @@ def federation() -> Callable[..., Federation]:
 
     def build(name: str, dtype: torch.dtype = torch.float64) -> Federation:
         side, make = MODELS[name]
-        x = Normalise(digits, CPU, torch.float64)(digits.x[: sum(SIZES)])
+        raw = digits.x[: sum(SIZES)]
+        x = Normalise(digits, CPU, torch.float64)(raw)
         data = replace(digits, x=x if side == 8 else F.interpolate(x, (side, side), mode="bilinear"))
+        if name == "pixels":  # uint8, as they are stored
+            data = replace(digits, x=raw)
+        elif name == "colours":
+            three = torch.cat([raw, 255 - raw, raw // 2], 1)
+            data = replace(digits, x=three, mean=(0.1, 0.5, 0.2), std=(0.3, 0.2, 0.4))
+        elif name == "quadratic":
+            data = replace(data, x=x.flatten(1), loss=half_square)
         owners = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
         with torch_stream(CPU, SEED, "test/init"):
             model = FlatModel(make().to(dtype), data.loss)

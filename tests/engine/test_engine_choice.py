@@ -10,12 +10,14 @@ from impatient.engine.linear import Linear
 from impatient.engine.local import LocalSGD, Task
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
-from impatient.flat import FlatModel, cross_entropy
+from impatient.flat import FlatModel, cross_entropy, half_square
 from impatient.models.conv import LeNet5
 from impatient.models.logistic import Logistic
+from impatient.models.quadratic import Quadratic
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")  # a device is only looked at: no GPU is needed
 LOGISTIC = Logistic((1, 8, 8), 10)
+QUADRATIC = Quadratic((4,))
 LENET = LeNet5((1, 16, 16), 10)
 MLP = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
 DEEP_DROPOUT = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Dropout(0.1)))
@@ -47,6 +49,7 @@ class Tied(nn.Module):
 def task(model, loss=cross_entropy):
     """One sample of the shape the model takes."""
     shapes = {LOGISTIC: (1, 8, 8), LENET: (1, 16, 16)}
+    loss = half_square if model is QUADRATIC else loss
     x = torch.zeros(1, *shapes.get(model, (4,)))
     return Task(FlatModel(model, loss), x, torch.zeros(1, dtype=torch.int64), lambda x: x)
 
@@ -54,6 +57,7 @@ def task(model, loss=cross_entropy):
 @pytest.mark.parametrize(
     ("model", "device", "engine", "why"),
     [
+        (QUADRATIC, CPU, Linear, "mean estimation"),
         (LOGISTIC, CPU, Linear, "softmax regression"),
         (LOGISTIC, CUDA, Linear, "softmax regression"),
         (MLP, CPU, Vmap, "clients batched together"),
@@ -75,12 +79,12 @@ def test_auto(model, device, engine, why, caplog):
     assert why in caplog.text
 
 
-def test_linear_takes_softmax_regression_only():
+def test_linear_takes_closed_forms_only():
     squared = task(LOGISTIC, lambda out, y: out.square().sum(1))
     frozen = Logistic((4,), 2)
     frozen.linear.bias.requires_grad_(False)
     for model in (squared, task(LENET), task(frozen)):
-        with pytest.raises(ConfigError, match="softmax regression only"):
+        with pytest.raises(ConfigError, match=r"takes softmax regression .* only"):
             EngineChoice("linear").pick(model, CPU)
         assert not isinstance(EngineChoice().pick(model, CPU), Linear)
 

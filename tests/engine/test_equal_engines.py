@@ -17,6 +17,7 @@ from test_flat import Tempered
 
 ENGINES = [Loop(), Vmap()]
 FAST = [("logistic", Vmap()), ("lenet5", Vmap()), ("groupnorm", Vmap()), ("logistic", Linear())]
+FAST += [(name, Linear()) for name in ("pixels", "colours", "quadratic")]
 PLAIN, HEAVY = LocalSGD(lr=0.1), LocalSGD(lr=0.1, momentum=0.9, weight_decay=0.05)
 CASES = {
     "plain": (PLAIN, ()),

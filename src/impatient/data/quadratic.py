@@ -6,12 +6,8 @@ from torch import Tensor
 
 from impatient.checks import ConfigError, check, integer, number
 from impatient.data.dataset import Dataset, Source
+from impatient.flat import half_square
 from impatient.rng import stream
-
-
-def half_square(out: Tensor, y: Tensor) -> Tensor:
-    """½‖out‖² [B] of outputs [B, dim]; y is not looked at."""
-    return 0.5 * out.square().sum(-1)
 
 
 class Quadratic(Source):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from impatient.checks import ConfigError, check, integer, one_of
-from impatient.engine.linear import Linear, linear_layer
+from impatient.engine.linear import Linear, closed_form
 from impatient.engine.local import Engine, LocalSGD, Task, Work
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
@@ -23,7 +23,7 @@ class EngineChoice:
     engine's own).
 
     auto takes the first that fits:
-        linear   softmax regression, in closed form
+        linear   softmax regression and model=quadratic, in closed form
         loop     tied weights (vmap loses them), dropout (under vmap its masks would depend on the chunk), recurrent
                  layers (no batching rule), convolutions on a CPU (the grouped kernel is slower than clients in turn)
         vmap     all else, if one step of it runs: data-dependent control flow does not, and goes to the loop
@@ -36,8 +36,10 @@ class EngineChoice:
     def pick(self, task: Task, device: torch.device) -> Engine:
         """The engine for this model and device; the log says which and why. Raises ConfigError if it cannot be."""
         name, why = (self.name, "as asked") if self.name != "auto" else _auto(task, device)
-        if name == "linear" and linear_layer(task.model) is None:
-            raise ConfigError("engine=linear: takes softmax regression only (model=logistic); use engine=auto")
+        if name == "linear" and closed_form(task.model) is None:
+            raise ConfigError(
+                "engine=linear: takes softmax regression (model=logistic) and model=quadratic only; use engine=auto"
+            )
         if name == "vmap" and _tied(task.model.module):
             raise ConfigError("engine=vmap: loses tied weights; use engine=auto or loop")
         engine = ENGINES[name]()
@@ -55,8 +57,8 @@ def _tied(module: nn.Module) -> bool:
 
 
 def _auto(task: Task, device: torch.device) -> tuple[str, str]:
-    if linear_layer(task.model) is not None:
-        return "linear", "softmax regression"
+    if form := closed_form(task.model):
+        return "linear", form.__name__.replace("_", " ")
     modules = list(task.model.module.modules())
     if _tied(task.model.module):
         return "loop", "the model has tied weights"

@@ -61,9 +61,12 @@ class Task:
     normalise: Callable[[Tensor], Tensor]
 
     @cached_property
-    def prepared(self) -> Tensor:
-        """All samples as model inputs [n, *sample], made once at the first use: four times the size of uint8 images."""
-        return self.normalise(self.x)
+    def one_channel(self) -> tuple[float, float] | None:
+        """s, m with s·x + m the inputs of images of one channel; None for all else."""
+        scale = getattr(self.normalise, "scale", None)
+        if scale is None or scale.numel() != 1:
+            return None
+        return float(scale), float(self.normalise.shift)  # type: ignore[attr-defined]
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and targets at an index of any shape [...]: [..., *sample], [...]."""
