@@ -1,4 +1,4 @@
-"""Whole rounds through src/train.py: seconds a round without evaluation, start-up, peak memory; scaling over N.
+"""Whole rounds through src/train.py: seconds a round without evaluation, start-up, peak memory; scaling over N and P.
 
 python benchmarks/rounds.py --data-dir data
 
@@ -58,6 +58,12 @@ def main() -> None:
         measure(f"quadratic, N = {n:,}", *tiny, f"num_clients={n}", f"availability.p={40 / n}") for n in (1_000, 20_000)
     ]
     print(f"N = 20,000 over N = 1,000 at 40 active: {medians[1] / medians[0]:.2f}")
+    big = ["data=quadratic", "data.samples=1", "num_clients=40", "availability.p=0.4", "algo.init=zero", "rounds=60"]
+    medians = [
+        measure(f"quadratic, P = {p:,}", *big, f"data.dim={p}", "eval_every=60", "save_every=60", "logger=csv")
+        for p in (10_000, 100_000, 1_000_000)
+    ]
+    print(f"P = 1,000,000 over P = 100,000 at 16 active: {medians[2] / medians[1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -107,4 +107,6 @@ def ids_of(mask: Tensor) -> Ids:
 
 def weighted_sum(weight: Tensor, rows: Tensor) -> Tensor:
     """Σ_i weight_i·rows_i in float64: [A], [A, P] → [P]; zeros for A = 0."""
-    return weight.to(rows.device, torch.float64) @ rows.to(torch.float64)
+    weight = weight.to(rows.device, torch.float64)
+    # Piece by piece: a float64 copy of all rows would not fit the cache.
+    return torch.cat([weight @ piece.to(torch.float64) for piece in rows.split(65536, 1)])
