@@ -1,6 +1,7 @@
 """The federation's data: who owns what, who is there when."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -122,4 +123,7 @@ class Rounds:
     def __iter__(self) -> Iterator[Round]:
         trainer = self.datamodule.trainer
         start = 0 if trainer is None else trainer.global_step
-        return map(self.datamodule.round, itertools.count(start))
+        end = math.inf if trainer is None or trainer.max_steps < 0 else trainer.max_steps
+        for t in itertools.count(start):
+            # Lightning asks for one round more than it runs, and a recorded trace may not have it.
+            yield self.datamodule.round(t) if t < end else Round(t, torch.zeros(self.datamodule.num_clients).bool())
