@@ -15,7 +15,7 @@ from impatient.checks import ConfigError
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 YAMLS = sorted(p for p in CONFIGS.rglob("*.yaml"))
-SHIPPED = [p for p in YAMLS if p.parent.name not in ("hydra", "configs")]
+SHIPPED = [p for p in YAMLS if p.parent.name not in ("hydra", "configs", "study")]
 NEEDED = {"trace": ["availability.path={mask}"], "image_folder": ["data.root=."], "file": ["partition.path={split}"]}
 
 

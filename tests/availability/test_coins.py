@@ -119,6 +119,15 @@ def test_counts_do_not_matter():
     assert ready(LabelBernoulli(0.1), labels=labels).prob(0).tolist() == pytest.approx([0.4])
 
 
+def test_the_most_frequent_label():
+    labels = labels_of((3, 7), (2, 5))
+    labels[0, 3], labels[0, 7] = 1, 500
+    # 0.1 + 0.9·7/9; the smaller of equals: 0.1 + 0.9·2/9.
+    assert ready(LabelBernoulli(0.1, label="most_frequent"), labels=labels).prob(0).tolist() == pytest.approx(
+        [0.8, 0.3]
+    )
+
+
 def test_certain_coins_are_always():
     always, certain = ready(Always(), 7), ready(LabelBernoulli(1.0), 7)
     sure = ready(Bernoulli(1.0), 7)

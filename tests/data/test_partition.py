@@ -6,6 +6,7 @@ import pytest
 from impatient.checks import ConfigError
 from impatient.data.partition.base import load, partition_hash, save, verify
 from impatient.data.partition.dirichlet import Dirichlet
+from impatient.data.partition.dirichlet_equal import DirichletEqual
 from impatient.data.partition.from_file import FromFile
 from impatient.data.partition.iid import Iid
 from impatient.data.partition.natural import Natural
@@ -165,6 +166,26 @@ def test_dirichlet_gives_up_with_a_way_out():
 def test_dirichlet_wants_a_positive_alpha(alpha):
     with pytest.raises(ConfigError, match="alpha="):
         Dirichlet(alpha)
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 0.1, 1e308])
+def test_dirichlet_equal_uses_each_sample_once_in_order(alpha):
+    labels = shuffled([300 + 10 * c for c in range(10)])
+    split = DirichletEqual(alpha).split(labels, 10, 8, 5)
+    assert [len(own) for own in split] == [len(labels) // 8] * 8
+    taken = np.concatenate(split)
+    for c in range(10):  # whoever comes first takes the first
+        of_class = taken[labels[taken] == c]
+        assert np.array_equal(of_class, np.flatnonzero(labels == c)[: len(of_class)])
+
+
+def test_dirichlet_equal_follows_its_shares():
+    # The first 20 clients take 250 of 10,000 a class each and exhaust none: E Σ_c q_c² = (alpha + 1)/(C·alpha + 1).
+    labels = np.repeat(np.arange(10), 10_000)[np.random.RandomState(0).permutation(100_000)]
+    for alpha, least, most in ((0.1, 0.4, 0.7), (10.0, 0.1, 0.13)):  # 0.55 and 0.109
+        rule = DirichletEqual(alpha)
+        shares = [np.bincount(labels[own], minlength=10) / len(own) for own in rule.split(labels, 10, 400, 1)[:20]]
+        assert least < np.mean([np.square(q).sum() for q in shares]) < most
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.0, "two", None])

@@ -1,0 +1,115 @@
+"""Finding and reading run folders; whatever is wrong with one is named."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_folder import config, write
+
+from impatient.checks import ConfigError
+from impatient.plots.runs import Run, find, known_metric, read
+
+LOSS = {"train/loss": [None, 2.0, None, 1.0]}
+
+
+def good(folder: Path) -> tuple[Run, list[str]]:
+    run, notes = read(folder)
+    assert run is not None
+    return run, notes
+
+
+def test_runs_are_found_once_at_any_depth(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "x/y/algo=mifa,seed=0", LOSS), write(tmp_path / "z", LOSS)
+    (a / "wandb/files").mkdir(parents=True)
+    (a / "wandb/files/config.yaml").write_text("not: ours")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden/metrics.csv").write_text("round\n0\n")
+    found, notes = find([tmp_path, a, tmp_path / "x"])
+    assert sorted(found) == sorted([a, b])
+    assert notes == []
+
+
+def test_folders_that_hold_nothing_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "sweep/0", LOSS)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    found, notes = find([tmp_path / "swep", tmp_path / "empty", tmp_path / "file", tmp_path / "sweep"])
+    assert [p.name for p in found] == ["0"]
+    assert "swep: there is no such folder; did you mean" in notes[0]
+    assert notes[0].endswith("sweep?")
+    assert "empty: holds no run" in notes[1]
+    assert "is a file" in notes[2]
+    with pytest.raises(ConfigError, match="holds no run"):
+        find([tmp_path / "empty"])
+    with pytest.raises(ConfigError, match="at least one folder"):
+        find([])
+
+
+def test_empty_and_nan_cells_differ(tmp_path: Path) -> None:
+    run, notes = good(write(tmp_path / "r", {"a": [None, "nan", 3, "inf"]}))
+    assert notes == []
+    assert run.finished
+    assert run.given("a").tolist() == [False, True, True, True]
+    np.testing.assert_array_equal(run.column("a"), [math.nan, math.nan, 3, math.inf])
+    with pytest.raises(KeyError):
+        run.column("b")
+
+
+def test_a_run_that_never_began(tmp_path: Path) -> None:
+    (tmp_path / "job/.hydra").mkdir(parents=True)
+    (found,), _ = find([tmp_path])
+    run, notes = read(found)
+    assert run is None
+    assert len(notes) == 1
+    assert "job: no metrics.csv" in notes[0]
+
+
+@pytest.mark.parametrize("tail", ["4,0.", "4,0.5,6\n", "2,0.5\n", "x,0.5\n"], ids=["torn", "long", "again", "odd"])
+def test_odd_lines_are_left_out_and_said(tmp_path: Path, tail: str) -> None:
+    run, notes = good(write(tmp_path / "r", LOSS, tail=tail))
+    assert len(run) == 4
+    assert ["1 torn or odd line;" in note for note in notes] == [True]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "no column `round`"), ("a,b\n1,2\n", "no column `round`"), ("round,a\n", "no rows"),
+     ("round,a\n0", "no rows"), (f"round,{'x' * 200_000}\n", "is no table")],
+)  # fmt: skip
+def test_files_without_a_row(tmp_path: Path, text: str, said: str) -> None:
+    write(tmp_path / "r", LOSS)
+    (tmp_path / "r/metrics.csv").write_text(text)
+    run, notes = read(tmp_path / "r")
+    assert run is None
+    assert said in notes[-1]
+
+
+def test_unfinished_runs_are_named(tmp_path: Path) -> None:
+    short, notes = good(write(tmp_path / "short", LOSS, config(rounds=9)))
+    assert not short.finished
+    assert "short: unfinished: 4 of 9 rounds" in notes[0]
+    killed, notes = good(write(tmp_path / "killed", LOSS, finished=False))
+    assert not killed.finished
+    assert "no summary.json" in notes[0]
+    _, notes = read(tmp_path / "killed", ended=False)
+    assert notes == []
+
+
+@pytest.mark.parametrize("text", [None, "- 1\n", "a: [\n", "!!python/object/apply:os.getcwd []\n"])
+def test_a_config_that_cannot_be_read_is_said(tmp_path: Path, text: str | None) -> None:
+    folder = write(tmp_path / "r", LOSS)
+    (folder / "config.yaml").unlink()
+    if text is not None:
+        (folder / "config.yaml").write_text(text)
+    run, notes = good(folder)
+    assert run.config == {}
+    assert len(notes) == 1
+    assert "drawn under its folder's name" in notes[0]
+
+
+def test_the_nearest_metric(tmp_path: Path) -> None:
+    run, _ = good(write(tmp_path / "r", {"train/loss": [1], "test/acc": [1]}, config(rounds=1)))
+    assert known_metric("train/loss", [run]) is None
+    assert "did you mean train/loss?" in str(known_metric("trian/los", [run]))
+    assert "there are round, train/loss, test/acc" in str(known_metric("zzzz", [run]))

@@ -1,0 +1,163 @@
+"""The table: numbers by hand, the best in bold, both formats."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from run_folder import config, write
+
+from impatient.checks import ConfigError
+from impatient.plots.runs import Run, read
+from impatient.plots.sheets import Sheet, remarks, sheets
+from impatient.plots.table import as_csv, cell, markdown, on_terminal, table
+
+
+def run(folder: Path, cfg: dict[str, Any], loss: list[Any], acc: list[Any] | None) -> Run:
+    columns = {"train/loss": loss} | ({"test/acc": acc} if acc is not None else {})
+    made, _ = read(write(folder, columns, cfg))
+    assert made is not None
+    return made
+
+
+def sheet(folder: Path) -> Sheet:
+    """MIFA .1 and .3, biased .5 and .5 at the end; accuracies .9 and .7, .8 and .8; at p_min .2 MIFA alone."""
+    runs = [
+        run(folder / "0", config("mifa", 0), [None, 1, None, 0.1], [None, 0.1, None, 0.9]),
+        run(folder / "1", config("mifa", 1), [None, 1, None, 0.3], [None, 0.1, None, 0.7]),
+        run(folder / "2", config("fedavg_biased", 0), [None, 0.4, None, 0.5], [None, 0.2, None, 0.8]),
+        run(folder / "3", config("fedavg_biased", 1), [None, 0.4, None, 0.5], [None, 0.2, None, 0.8]),
+        run(folder / "4", config("mifa", 0, availability__pmin=0.2), [None, 2, None, 0.6], [None, 0.3, None, 0.5]),
+    ]
+    (made,), notes = sheets(runs)
+    assert notes == []
+    return made
+
+
+def test_markdown_by_hand(tmp_path: Path) -> None:
+    """std of .1, .3 with ddof 1 is .2/√2 = .1414. Equal accuracies .8 are both best; alone nobody is."""
+    made, notes = table(sheet(tmp_path))
+    assert notes == []
+    assert markdown(made).splitlines() == [
+        "digits, after round 3: mean ± standard deviation over seeds.",
+        "",
+        "| availability.pmin | rule | seeds | training loss | test accuracy |",
+        "|---|---|---:|---:|---:|",
+        "| 0.1 | MIFA | 2 | **0.2000 ± 0.1414** | **0.8000 ± 0.1414** |",
+        "| 0.1 | biased FedAvg | 2 | 0.5000 ± 0 | **0.8000 ± 0** |",
+        "| 0.2 | MIFA | 1 | 0.6000 | 0.5000 |",
+    ]
+
+
+def test_at_an_earlier_round(tmp_path: Path) -> None:
+    made, _ = table(sheet(tmp_path), at=2)
+    assert [row.mean[0] for row in made.rows] == [1, 0.4, 2]
+    assert [row.best[0] for row in made.rows] == [False, True, False]
+
+
+def test_the_last_round_that_every_run_has(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / a, config(a, rounds=len(v)), v, None) for a, v in (("mifa", [4, 3, 2]), ("fedavg_is", [5, 1]))
+    ]
+    made, notes = table(sheets(runs)[0][0])
+    assert [row.mean for row in made.rows] == [[3], [1]]
+    assert notes == ["the table is of round 1, the last one that every run has; the longest goes to 2"]
+
+
+def test_at_a_round_nobody_reached(tmp_path: Path) -> None:
+    made, notes = table(sheet(tmp_path), at=4)
+    assert notes[0].startswith("at=4: 5 of 5 runs do not get there")
+    assert "| MIFA | 0 | — | — |" in markdown(made)
+
+
+def test_csv_keeps_every_digit(tmp_path: Path) -> None:
+    made, _ = table(sheet(tmp_path))
+    first, *_, last = csv.DictReader(io.StringIO(as_csv(made)))
+    assert (first["availability.pmin"], first["rule"], first["seeds"], first["round"]) == ("0.1", "MIFA", "2", "3")
+    assert float(first["train/loss mean"]) == pytest.approx(0.2, abs=1e-15)
+    assert float(first["train/loss std"]) == pytest.approx(0.02**0.5, abs=1e-15)
+    assert last["train/loss std"] == ""
+    assert first["test/acc seeds"] == "2"
+
+
+def test_on_the_terminal(tmp_path: Path) -> None:
+    made, _ = table(sheet(tmp_path))
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(on_terminal(made))
+    text = console.export_text()
+    assert "biased FedAvg" in text
+    assert "0.2000 ± 0.1414" in text
+
+
+def test_cells() -> None:
+    nan = float("nan")
+    assert [cell(0.25, 0.5), cell(12345.678, 1.5), cell(1e-5, nan), cell(nan, 1)] == [
+        "0.2500 ± 0.5000", "1.235e+04 ± 1.5", "1e-05", "—"]  # fmt: skip
+
+
+def test_metrics_without_a_direction_have_no_best(tmp_path: Path) -> None:
+    runs = [read(write(tmp_path / a, {"active": [1, 2]}, config(a, rounds=2)))[0] for a in ("mifa", "fedavg_is")]
+    (made,), _ = sheets([r for r in runs if r], ["active"])
+    assert not any(best for row in table(made)[0].rows for best in row.best)
+
+
+def test_columns_that_differ_between_runs_are_named(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / "0", config("mifa", 0), [1, 1, 1, 1], [1, 1, 1, 1]),
+        run(tmp_path / "1", config("mifa", 1), [3, 3, 3, 3], None),
+        run(tmp_path / "2", config("mifa", 2), [2, 2, 2, 2], [None] * 4),
+    ]
+    (made,), _ = sheets(runs)
+    said = remarks(made)
+    assert f"{tmp_path / '1'}: has no column test/acc; left out there" in said
+    assert f"{tmp_path / '2'}: test/acc was never evaluated; left out there" in said
+    (row,) = table(made)[0].rows
+    assert (row.seeds, row.mean) == ([3, 1], [2, 1])
+    text = markdown(table(made)[0])
+    assert text.splitlines()[-1] == "| MIFA | 3 | 2.0000 ± 1.0000 | 1.0000 (1 of 3 seeds) |"
+
+
+def test_gaps_lengths_and_single_seeds_are_remarked(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / "0", config("mifa", 0), [1, 1, 1, 1], [1, "nan", "inf", 1]),
+        run(tmp_path / "1", config("mifa", 1), [3, 3], [1, 1]),
+        run(tmp_path / "2", config("fedavg_is", 0), [3, 3, 3, 3], [1, 1, 1, 1]),
+    ]
+    (made,), _ = sheets(runs)
+    said = remarks(made)
+    assert said[0] == "digits: one seed only, so no band: FedAvg-IS"
+    assert said[1].startswith("MIFA: runs of 2 to 4 rounds, drawn as far as all go: to round 1, where")
+    assert said[2] == f"{tmp_path / '0'}: test/acc is not finite in 2 rows, first in round 1: a gap"
+    assert len(said) == 3
+
+
+def test_metrics_that_nobody_has(tmp_path: Path) -> None:
+    runs = [run(tmp_path / "0", config(), [1, 1, 1, 1], None)]
+    with pytest.raises(ConfigError, match="trian/loss: no run has this column; did you mean train/loss"):
+        sheets(runs, ["trian/loss"])
+    (made,), notes = sheets(runs, ["trian/loss", "train/loss"])
+    assert made.metrics == ["train/loss"]
+    assert len(notes) == 1
+    with pytest.raises(ConfigError, match="name at least one"):
+        sheets(runs, [])
+
+
+def test_a_task_without_classes_shows_its_objective(tmp_path: Path) -> None:
+    made, _ = read(write(tmp_path / "q", {"train/objective": [1.0] * 4, "train/loss": [1.0] * 4}))
+    assert made is not None
+    assert sheets([made])[0][0].metrics == ["train/objective"]
+
+
+def test_data_sets_are_kept_apart_and_said(tmp_path: Path) -> None:
+    runs = [run(tmp_path / d, config(choices__data=d), [1] * 4, [1] * 4) for d in ("mnist", "digits")]
+    made, notes = sheets(runs)
+    assert [s.data for s in made] == ["mnist", "digits"]
+    assert notes == ["several data sets, each drawn by itself: mnist, digits"]
+
+
+def test_a_panel_key_that_no_config_has(tmp_path: Path) -> None:
+    (made,), notes = sheets([run(tmp_path / "0", config(), [1] * 4, None)], panels="availability.pmi")
+    assert made.panel is None
+    assert "panels=availability.pmi" in notes[0]
