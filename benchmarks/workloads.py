@@ -1,12 +1,14 @@
-"""The three workloads: 100 clients with two classes each, two local epochs, batch 100, weight decay 0.001."""
+"""The workloads: 100 clients with two classes each, two local epochs, batch 100, weight decay 0.001."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch import nn
+from torchvision.models import resnet18
 
 from impatient.data.dataset import Clients, Dataset, Normalise
 from impatient.data.partition.two_class import TwoClass
@@ -64,16 +66,29 @@ def load(kind: str, data_dir: Path) -> Dataset:
     return images(shape, per_class, f"random pixels shaped like {kind}")
 
 
-def workload(name: str, data_dir: Path, num_active: int, epochs: int, dtype: torch.dtype = torch.float32) -> Workload:
-    """W1 logistic regression on MNIST, W2 LeNet-5 on CIFAR-10, W3 the wider net on CIFAR-10."""
+def resnet18_gn(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """ResNet-18 with GroupNorm of 16 channels a group."""
+    return resnet18(num_classes=num_classes, norm_layer=lambda channels: nn.GroupNorm(channels // 16, channels))
+
+
+def workload(
+    name: str,
+    data_dir: Path,
+    num_active: int,
+    epochs: int,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device = CPU,
+    num_clients: int = 100,
+) -> Workload:
+    """W1 logistic regression on MNIST; on CIFAR-10 W2 LeNet-5, W3 the wider net, W4 ResNet-18 with GroupNorm."""
     kind = "mnist" if name == "W1" else "cifar10"
     dataset = load(kind, data_dir)
-    model: type[nn.Module] = {"W1": Logistic, "W2": LeNet5, "W3": CNN}[name]
-    clients = Clients.of(TwoClass().split(dataset.y.numpy(), 10, 100, 16), dataset.y, 10)
+    model: Callable[..., nn.Module] = {"W1": Logistic, "W2": LeNet5, "W3": CNN, "W4": resnet18_gn}[name]
+    clients = Clients.of(TwoClass().split(dataset.y.numpy(), 10, num_clients, 16), dataset.y, 10)
     with torch_stream(CPU, 0, "model"):
-        module = model(dataset.input_shape, 10).to(dtype)
-    x = dataset.x.contiguous(memory_format=torch.channels_last)
-    task = Task(FlatModel(module, dataset.loss), x, dataset.y, Normalise(dataset, CPU, dtype))
+        module = model(dataset.input_shape, 10).to(device, dtype)
+    x = dataset.x.contiguous(memory_format=torch.channels_last) if device == CPU else dataset.x.to(device)
+    task = Task(FlatModel(module, dataset.loss), x, dataset.y.to(device), Normalise(dataset, device, dtype))
     ids = torch.arange(num_active)
     return Workload(name, dataset.name, task, dataset, clients, ids, Batching(100, epochs).draw(clients, ids, 0, 0))
 
