@@ -1,6 +1,7 @@
 """From a config to the objects of a run, all faults at once. Shared by the entry points."""
 
 import inspect
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,21 @@ from impatient.data.dataset import Source
 from impatient.data.partition.base import Partition
 from impatient.data.rounds import Batching
 from impatient.engine.auto import EngineChoice, refuse_batch_norm
-from impatient.engine.local import LocalSGD
+from impatient.engine.local import Engine, LocalSGD
 from impatient.lit.datamodule import FederatedDataModule, Seeds
 from impatient.lit.round_module import FederatedRound
-from impatient.memory import MemorySettings
+from impatient.memory import MemorySettings, free_bytes
 from impatient.rng import torch_stream
+
+KINDS = {
+    "data": Source,
+    "partition": Partition,
+    "availability": Availability,
+    "algo": Aggregator,
+    "client": LocalSGD,
+    "engine": EngineChoice,
+    "memory": MemorySettings,
+}
 
 
 @dataclass(frozen=True)
@@ -47,17 +58,27 @@ def validate(cfg: Config) -> Parts:
         found = faults_of.node_faults(node, cfg.get(node))
         faults += found
         if not found:
-            made[node] = make(node, cfg[node], faults)
+            made[node] = of_kind(node, make(node, cfg[node], faults), cfg[node], faults)
     faults += faults_of.node_faults("model", cfg.get("model"))
     for group in ("callbacks", "logger"):
         for name, node in (cfg.get(group) or {}).items():
             faults += faults_of.node_faults(f"{group}.{name}", node) if node is not None else []
     if made.get("server"):
-        _try("server", lambda: made["server"]([nn.Parameter(torch.zeros(1))]), faults)
+        _try("server", lambda: _steps(made["server"]), faults)
     faults += faults_of.cross_faults(cfg, made)
     if faults:
         raise ConfigError(*faults)
     return Parts(*(made[node] for node in faults_of.NODES))
+
+
+def of_kind(path: str, made: Any, node: Config, faults: list[str]) -> Any:
+    """The object, or None and a fault where the target makes something else."""
+    kind = KINDS.get(path)
+    if made is None or (callable(made) if kind is None else isinstance(made, kind)):
+        return made
+    wanted = "a _partial_ optimizer" if kind is None else f"an instance of {kind.__module__}.{kind.__name__}"
+    faults.append(f"{path}._target_={node['_target_']}: makes a {type(made).__name__}, not {wanted}")
+    return None
 
 
 def make(path: str, node: Config, faults: list[str], **given: Any) -> Any:
@@ -65,16 +86,30 @@ def make(path: str, node: Config, faults: list[str], **given: Any) -> Any:
     return _try(path, lambda: instantiate(node, _convert_="all", **given), faults)
 
 
+# Hydra logs, on lines of its own, what it raises as well.
+logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)
+
+
 def _try(path: str, call: Any, faults: list[str]) -> Any:
     try:
         return call()
-    except (InstantiationException, ValueError, TypeError, RuntimeError) as error:
+    except Exception as error:  # a user's own class may raise anything
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
         if isinstance(cause, ConfigError):
             faults.extend(f"{path}.{fault}" for fault in cause.faults)
         else:
-            faults.append(f"{path}: {cause}")
+            faults.append(f"{path}: {str(cause) or type(cause).__name__}")
         return None
+
+
+def _steps(server: Any) -> None:
+    """A server optimizer must step on gradients alone, without a closure."""
+    p = nn.Parameter(torch.zeros(1))
+    optimizer = server([p])
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ValueError(f"makes a {type(optimizer).__name__}, not a torch optimizer")
+    p.grad = torch.zeros(1)
+    optimizer.step()
 
 
 def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
@@ -103,9 +138,24 @@ def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
             f"availability: device(s) {some} can never come, and this rule would wait for them for ever; give them a "
             "chance to come, or use a rule that does not wait (algo=mifa algo.init=zero)"
         )
+    faults += _batch_faults(parts, int(dm.clients.sizes.max()))
     if faults:
         raise ConfigError(*faults)
     return dm
+
+
+def _batch_faults(parts: Parts, samples: int) -> list[str]:
+    """Batches are drawn for a chunk of clients at once: their indices must fit the memory. samples: the largest n_i."""
+    client = parts.client
+    steps = client.steps or (client.epochs or 1) * -(-samples // client.batch_size)
+    size, free = steps * min(client.batch_size, samples) * 8 * (parts.engine.chunk or Engine.chunk), free_bytes()
+    if free is None or size <= free:
+        return []
+    key, value = ("steps", client.steps) if client.steps else ("epochs", client.epochs)
+    return [
+        f"client.{key}={value}: {steps:.3g} steps a round, whose batches take {size / 1e9:.3g} GB of memory; "
+        f"{free / 1e9:.3g} GB are free; make fewer, or set engine.chunk=1"
+    ]
 
 
 def model(cfg: Config, dm: FederatedDataModule) -> nn.Module:

@@ -17,6 +17,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 import build
+import door
 from impatient import tables
 from impatient.checks import ConfigError
 from impatient.lit.checkpoint import read_header
@@ -39,8 +40,12 @@ def locate(run: str | None, ckpt_path: str | None) -> tuple[Path, Path]:
 
 def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]:
     """The metrics of one checkpoint of the run in `folder`."""
-    cfg = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=True)
-    assert isinstance(cfg, dict)
+    try:
+        cfg = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=True)
+    except Exception as error:  # a torn file: the parser's own errors
+        raise ConfigError(f"{folder / 'config.yaml'}: cannot be read ({error})") from error
+    if not isinstance(cfg, dict) or not {"data", "memory", "trainer"} <= cfg.keys():
+        raise ConfigError(f"{folder / 'config.yaml'}: is not the config of a run")
     config = {str(key): value for key, value in cfg.items()}
     if data_dir is not None and "root" in config["data"]:
         config["data"]["root"] = data_dir
@@ -81,4 +86,4 @@ if __name__ == "__main__":
     plain = [arg for arg in sys.argv[1:] if "=" not in arg and not arg.startswith("-")]
     rest = [arg for arg in sys.argv[1:] if arg not in plain]
     sys.argv = [sys.argv[0], *(f"{names[arg.endswith('.ckpt')]}='{arg}'" for arg in plain), *rest]
-    main()
+    door.enter(main)

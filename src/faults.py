@@ -8,7 +8,8 @@ from typing import Any
 
 from hydra.utils import get_object
 
-from impatient.checks import integer, number, one_of
+from impatient.checks import flag, integer, number, one_of
+from impatient.memory import free_bytes
 
 Config = Mapping[str, Any]
 
@@ -25,15 +26,37 @@ SCALARS = (
     "on_bad_update",
     "ckpt_path",
 )
+FLAGS = (
+    "enable_progress_bar",
+    "enable_model_summary",
+    "deterministic",
+    "benchmark",
+    "inference_mode",
+    "detect_anomaly",
+)
+# What of Lightning's Trainer is the user's to set. The rest would change what a round is, or do nothing.
+TRAINER = (
+    "accelerator",
+    "strategy",
+    "devices",
+    "num_nodes",
+    "precision",
+    "profiler",
+    "default_root_dir",
+    *FLAGS,
+)
 OTHERS = ("seeds", "model", "trainer", "callbacks", "logger", "paths", "choices")
 
 
 def scalar_faults(cfg: Config) -> list[str]:
     """Types and ranges of the plain keys, and keys that there are none of."""
     known = [*SCALARS, *NODES, *OTHERS]
+    no_groups = [key for key in (*NODES, *OTHERS) if not isinstance(cfg.get(key, {}), Mapping)]
+    given, cfg = cfg, {key: value for key, value in cfg.items() if key not in no_groups}
     seeds = cfg.get("seeds") or {}
     checked = [
-        *(integer(key, cfg.get(key), 1) for key in ("num_clients", "rounds", "eval_every", "save_every", "threads")),
+        *(integer(key, cfg.get(key), 1) for key in ("num_clients", "rounds", "eval_every", "save_every")),
+        integer("threads", cfg.get("threads"), 1, 1024),
         integer("seed", cfg.get("seed"), 0, 2**32 - 1),
         *(integer(f"seeds.{k}", seeds.get(k), 0, 2**32 - 1) for k in SEEDS if seeds.get(k) != cfg.get("seed")),
         *(_unknown(f"seeds.{key}", key, SEEDS) for key in seeds),
@@ -41,6 +64,7 @@ def scalar_faults(cfg: Config) -> list[str]:
         one_of("on_bad_update", cfg.get("on_bad_update"), ("fail", "skip")),
         None if isinstance(cfg.get("ckpt_path"), str | None) else f"ckpt_path={cfg['ckpt_path']}: give a file, or last",
         number("server.lr", (cfg.get("server") or {}).get("lr", 1.0), 0, open_low=True),
+        *(f"{key}={given[key]}: must be a group of settings" for key in no_groups),
         *(_unknown(key, key, known) for key in cfg),
         *_trainer_faults(cfg.get("trainer") or {}, cfg.get("rounds")),
     ]
@@ -53,12 +77,32 @@ def _trainer_faults(trainer: Config, rounds: Any) -> list[str]:
         faults.append(
             f"trainer.strategy={trainer['strategy']}: clients are shared over ranks by ddp only; use trainer=ddp"
         )
-    if trainer.get("fast_dev_run"):
-        faults.append("trainer.fast_dev_run: keeps no metrics; use debug=fast")
-    for key, value in (("max_steps", rounds), ("max_epochs", -1), ("use_distributed_sampler", False)):
+    fixed = {
+        "max_steps": (rounds, "rounds are counted by `rounds`"),
+        "max_epochs": (-1, "rounds are counted by `rounds`"),
+        "use_distributed_sampler": (False, "clients are shared over ranks by their ids"),
+        "num_sanity_val_steps": (0, "evaluation is part of the round"),
+        "enable_checkpointing": (False, "checkpoints are written by callbacks.checkpoint"),
+    }
+    for key, (value, why) in fixed.items():
         if trainer.get(key) != value:
-            faults.append(f"trainer.{key}={trainer.get(key)}: must be {value}; rounds are counted by `rounds`")
-    return faults
+            faults.append(f"trainer.{key}={trainer.get(key)}: must be {value}; {why}")
+    for key in FLAGS:
+        if trainer.get(key) is not None and not (key == "deterministic" and trainer[key] == "warn"):
+            faults += [fault for fault in [flag(f"trainer.{key}", trainer[key])] if fault]
+    if trainer.get("profiler") is not None:
+        fault = one_of("trainer.profiler", trainer["profiler"], ("simple", "advanced", "pytorch"))
+        faults += [fault] if fault else []
+    others = [key for key in trainer if key not in (*fixed, *TRAINER, "_target_")]
+    return faults + [
+        f"trainer.{key}={trainer[key]}: has no meaning for rounds; leave it out{_instead(key)}" for key in others
+    ]
+
+
+def _instead(key: str) -> str:
+    near = difflib.get_close_matches(key, TRAINER, 1)
+    known = {"fast_dev_run": "use debug=fast", "logger": "use the group logger", "callbacks": "use the group callbacks"}
+    return f"; {known[key]}" if key in known else f"; did you mean {near[0]}?" if near else ""
 
 
 def _unknown(path: str, key: str, known: Any) -> str | None:
@@ -94,6 +138,12 @@ def cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:
         faults += made["partition"].check(n, source.num_classes, source.num_train)
     if source is not None and made.get("availability"):
         faults += made["availability"].check(n, source.num_classes)
+    size, free = source.num_bytes(n) if source is not None else 0, free_bytes()
+    if free is not None and size > free:
+        faults.append(
+            f"num_clients={n}: their data take {size / 1e9:.3g} GB of memory and {free / 1e9:.3g} GB are free; take "
+            "fewer clients, or smaller data"
+        )
     return [full_name(cfg, fault) for fault in faults]
 
 

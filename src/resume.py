@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from omegaconf import OmegaConf
 
 from faults import Config
 from impatient.checks import ConfigError
+from impatient.lit.checkpoint import read_header
 
 log = logging.getLogger("impatient")
 
@@ -27,10 +29,13 @@ def with_saved_overrides(argv: list[str]) -> list[str]:
     if given.get("hydra.run.dir") == "":
         sys.exit("hydra.run.dir=: names no folder; give one, or leave it out")
     saved = Path(given.get("hydra.run.dir", "")) / "overrides.json"
-    if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.exists():
+    if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.is_file():
         return argv
     own = {key.lstrip("+~") for key in given}
-    before = [arg for arg in json.loads(saved.read_text()) if arg.split("=", 1)[0].lstrip("+~") not in own]
+    try:
+        before = [arg for arg in json.loads(saved.read_text()) if arg.split("=", 1)[0].lstrip("+~") not in own]
+    except (OSError, ValueError, AttributeError) as error:
+        sys.exit(f"{saved}: cannot be read ({error}); remove it and give all overrides again")
     return [argv[0], *before, *argv[1:]]
 
 
@@ -48,16 +53,55 @@ def checkpoint_of(cfg: Config) -> str | None:
             )
         return None
     if asked == "last":
-        if not last.exists():
+        asked = newest(last.parent)
+        if asked is None:
             lost = _rounds_in(run / "metrics.csv")
             if is_main() and lost >= cfg["save_every"]:
                 raise ConfigError(f"ckpt_path=last: {run} has {lost} rounds and no last.ckpt; name another checkpoint")
             log.info("no checkpoint in %s yet: starting at round 0", last.parent)
             return None
-        asked = last
     if not Path(asked).is_file():
         raise ConfigError(f"ckpt_path={asked}: there is no such file; name a checkpoint, or `last`")
     return str(asked)
+
+
+def newest(folder: Path) -> Path | None:
+    """The whole checkpoint with the most rounds, last.ckpt where there is a draw; what is not whole is named.
+
+    Raises ConfigError where there are checkpoints and none is whole.
+    """
+    rounds: dict[Path, int] = {}
+    faults: list[str] = []
+    for path in sorted(folder.glob("*.ckpt"), key=lambda path: path.name != "last.ckpt"):
+        try:
+            rounds[path] = read_header(path)["global_step"]
+        except ConfigError as error:
+            faults += error.faults
+    if faults and not rounds:
+        raise ConfigError(*faults)
+    best = max(rounds, key=lambda path: rounds[path], default=None)
+    for fault in faults:
+        log.warning("%s; going on from %s, %d rounds", fault, best, rounds[best] if best else 0)
+    return best
+
+
+def write(path: Path, text: str) -> None:
+    """The whole text or what was there before, whenever the power goes."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def summary_of(folder: Path, done: int) -> dict[str, Any] | None:
+    """The summary of a run that finished with `done` rounds, where there is one."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text())
+        return summary if summary["round"] + 1 == done else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _rounds_in(path: Path) -> int:

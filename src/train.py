@@ -3,6 +3,7 @@
 python src/train.py algo=mifa data=cifar10 availability.pmin=0.2
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -10,6 +11,7 @@ import os
 import shutil
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 import build
+import door
 import resume
 from faults import Config
-from impatient import tables
+from impatient import allocator, tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
-from impatient.lit.checkpoint import AtomicCheckpointIO, StoppedError, read_header
+from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, StoppedError, check_disk, read_header
 from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
 from impatient.round import BadUpdateError
@@ -76,6 +79,8 @@ def make_trainer(cfg: Config) -> L.Trainer:
         for name, node in (cfg.get("callbacks") or {}).items()
         if node is not None
     ]
+    # Last, so that whatever the others keep of a round is there before the checkpoint that counts it.
+    callbacks.sort(key=lambda callback: isinstance(callback, Checkpoint))
     trainer = build.make(
         "trainer", cfg["trainer"], faults, logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()]
     )
@@ -90,6 +95,7 @@ def run(cfg: Config, overrides: list[str]) -> float:
     """Train. Returns the final test accuracy, or the objective for a task without classes."""
     parts = build.validate(cfg)
     torch.set_num_threads(cfg["threads"])
+    allocator.keep_freed_memory()
     ckpt = resume.checkpoint_of(cfg)
     header = read_header(ckpt) if ckpt else None
     trainer = make_trainer(cfg)
@@ -105,11 +111,14 @@ def run(cfg: Config, overrides: list[str]) -> float:
     # Nothing in the folder changes before the run is known to be possible.
     if done and done >= cfg["rounds"]:
         log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
+        if summary := resume.summary_of(folder, done):
+            return _metric(summary)
     elif resume.is_main():
+        check_disk(folder / "checkpoints", size, module.model)
         resume.keep_what_was(folder, cfg, done)
         tables.show_federation(dm.data, dm.clients, dm.availability)
-        OmegaConf.save(OmegaConf.create(dict(cfg)), folder / "config.yaml")
-        (folder / "overrides.json").write_text(json.dumps(overrides))
+        resume.write(folder / "overrides.json", json.dumps(overrides))
+        resume.write(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(cfg))))
         partition.save(folder / "partition.json", dm.clients.indices)
     for logger in trainer.loggers:
         logger.log_hyperparams({**cfg, "knowledge": sorted(parts.aggregator.knowledge)})
@@ -125,13 +134,15 @@ def run(cfg: Config, overrides: list[str]) -> float:
     }
     if trainer.is_global_zero:
         _finish(folder, summary, module)
+    return _metric(summary)
+
+
+def _metric(summary: dict[str, Any]) -> float:
     return float(summary.get("test/acc", summary["train/objective"]))
 
 
 def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound) -> None:
-    part = folder / ".summary.json.part"
-    part.write_text(json.dumps(summary, indent=2))
-    part.replace(folder / "summary.json")
+    resume.write(folder / "summary.json", json.dumps(summary, indent=2))
     if wandb.run is not None:
         wandb.run.summary.update({k: v for k, v in summary.items() if k.startswith("hash/")})
     if module.participation.count.sum() == 0:
@@ -151,36 +162,51 @@ def main(cfg: DictConfig) -> float | None:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", ".*treespec")  # Lightning 2.6 asks torch 2.14 in an old way
     single = HydraConfig.get().mode == RunMode.RUN
+    folder = Path(HydraConfig.get().runtime.output_dir)
     if not resume.is_main():
         log.setLevel(logging.WARNING)  # one voice
     failed = True
     try:
         plain = resolved(cfg)
-        if not single and plain["trainer"].get("devices") != 1:
+        if not single and (plain.get("trainer") or {}).get("devices") != 1:
             raise ConfigError("trainer: several ranks would each run the whole sweep; start one command a run")
         plain["choices"] = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
         metric = run(plain, list(HydraConfig.get().overrides.task))
         failed = False
         return metric
-    except ConfigError as error:
-        tables.show_faults(error)
-        _forget(Path(HydraConfig.get().runtime.output_dir))
+    except (ConfigError, BadUpdateError, OSError) as error:  # the user's or the machine's: no traceback helps
+        if isinstance(error, ConfigError):
+            tables.show_faults(error)
+        else:
+            log.error("%s", error)
         if not single:
-            raise
-        sys.exit(1)
-    except BadUpdateError as error:
-        if not single:
-            raise
-        log.error("%s", error)
+            _note(folder)
+            raise door.JobError(f"{folder}: {error}") from error
+        if isinstance(error, ConfigError):
+            _forget(folder)
         sys.exit(1)
     except SIGTERMException:
         sys.exit(143)
-    except StoppedError:
+    except (StoppedError, KeyboardInterrupt):
         sys.exit(130)
+    except SystemExit as error:  # Lightning's, after a Ctrl-C that it saw itself
+        sys.exit(130 if isinstance(error.__context__, KeyboardInterrupt) else error.code)
+    except Exception as error:
+        _note(folder)
+        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
+            log.error("a rank lost another one, and ends; resume with ckpt_path=last")
+            sys.exit(1)
+        raise
     finally:
         wandb.finish(exit_code=int(failed))
 
 
+def _note(folder: Path) -> None:
+    """The traceback of what ended this job, in its own train.log."""
+    with contextlib.suppress(OSError), (folder / "train.log").open("a") as file:
+        traceback.print_exc(file=file)
+
+
 if __name__ == "__main__":
     sys.argv = resume.with_saved_overrides(sys.argv)
-    main()
+    door.enter(main)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -86,12 +87,39 @@ class ClientMemory:
 
 
 def memory_bytes(slots: Mapping[str, Slot], num_clients: int, model: nn.Module, settings: MemorySettings) -> int:
-    """The size of the per-client memory, before it is made. Raises ConfigError above the limit."""
+    """The size of the per-client memory, before it is made. Raises ConfigError above the limit or what is free."""
     params = sum(p.numel() for p in model.parameters() if p.requires_grad)
     size = len(slots) * num_clients * params * DTYPES[settings.dtype].itemsize
+    what = f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.3g} GB"
+    way_out = "set memory.dtype=bfloat16, or take fewer clients"
     if size > settings.limit_gb * 1e9:
-        raise ConfigError(
-            f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.3g} GB, above "
-            f"memory.limit_gb={settings.limit_gb:g}; raise the limit, set memory.dtype=bfloat16, or take fewer clients"
-        )
+        raise ConfigError(f"{what}, above memory.limit_gb={settings.limit_gb:g}; raise the limit, {way_out}")
+    free = free_bytes(settings.device)
+    if free is not None and size > free:
+        raise ConfigError(f"{what}, and {free / 1e9:.3g} GB are free on {settings.device}; {way_out}")
     return size
+
+
+def free_bytes(device: str = "cpu") -> int | None:
+    """What can still be taken of a device's memory; None where nobody tells. auto counts as the CPU.
+
+    On Linux the smaller of MemAvailable and what the process' control group (a container, a Slurm job) has left.
+    """
+    if device.startswith("cuda"):
+        return torch.cuda.mem_get_info(device)[0]
+    lines = _lines("/proc/meminfo")
+    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    groups = [line.split(":")[-1] for line in _lines("/proc/self/cgroup")[:1]]
+    for group in {"", *groups}:
+        home = f"/sys/fs/cgroup{group.rstrip('/')}"
+        limit, used = (next(iter(_lines(f"{home}/memory.{name}")), "") for name in ("max", "current"))
+        if limit.isdigit() and used.isdigit():
+            free.append(int(limit) - int(used))
+    return max(0, min(free)) if free else None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

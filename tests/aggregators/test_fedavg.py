@@ -7,13 +7,13 @@ from itertools import combinations
 
 import pytest
 import torch
-from federation import Server, line, shares, table
 
 from impatient.aggregators.fedavg_all import FedAvgAll
 from impatient.aggregators.fedavg_biased import FedAvgBiased
 from impatient.aggregators.fedavg_is import FedAvgIS
 from impatient.aggregators.fedavg_sampling import FedAvgSampling
 from impatient.checks import ConfigError
+from impatient.contract.federation import Server, line, shares, table
 from impatient.messages import RoundInfo
 
 EQUAL, SIZED = shares(1, 1, 1), shares(1, 2, 5)

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from federation import Bowls, Server, bowls, coins, line, shares, table
 from torch import Tensor, nn
 
 from impatient.aggregators.fedavg_all import FedAvgAll
@@ -10,6 +9,7 @@ from impatient.aggregators.fedavg_biased import FedAvgBiased
 from impatient.aggregators.fedavg_is import FedAvgIS
 from impatient.aggregators.fedavg_sampling import FedAvgSampling
 from impatient.aggregators.mifa import MIFA
+from impatient.contract.federation import Bowls, Server, bowls, coins, line, shares, table
 from impatient.data.dataset import Dataset, Normalise
 from impatient.data.quadratic import half_square
 from impatient.engine.local import LocalSGD, Task, Work

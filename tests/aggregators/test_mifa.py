@@ -5,11 +5,11 @@ By hand: three clients on a line, u = (3, 6, 9), w_0 = 0, one local step, so G_i
 
 import pytest
 import torch
-from federation import Bowls, Server, bowls, coins, line, report_of, shares, table
 from torch import Tensor
 
 from impatient.aggregators.mifa import MIFA
 from impatient.checks import ConfigError
+from impatient.contract.federation import Bowls, Server, bowls, coins, line, report_of, shares, table
 from impatient.memory import ClientMemory
 from impatient.messages import RoundInfo
 from impatient.rng import stream

@@ -73,6 +73,8 @@ def fit(tmp_path: Path) -> Callable[..., Run]:
         memory: MemorySettings | None = None,
         identity: dict[str, str] | None = None,
         on_bad_update: str = "fail",
+        monitor: str = "test/acc",
+        before: tuple[L.Callback, ...] = (),
     ) -> Run:
         folder = tmp_path / name
         dm = FederatedDataModule(
@@ -109,7 +111,7 @@ def fit(tmp_path: Path) -> Callable[..., Run]:
             enable_model_summary=False,
             enable_progress_bar=False,
             logger=[CSVMetrics(str(folder))],
-            callbacks=[Checkpoint(str(folder / "checkpoints"), save_every), *callbacks],
+            callbacks=[*before, Checkpoint(str(folder / "checkpoints"), save_every, monitor), *callbacks],
             plugins=[AtomicCheckpointIO()],
             default_root_dir=tmp_path,
         )

@@ -102,6 +102,46 @@ def test_best_is_the_round_with_the_highest_accuracy(fit: Callable[..., Any]) ->
     assert best["global_step"] - 1 == accuracies.index(max(accuracies))
 
 
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_killed_between_the_save_and_the_copy_of_the_best(
+    fit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, at_the_end: bool
+) -> None:
+    straight = fit(8, name="straight")
+    best = torch.load(straight.folder / "checkpoints/best.ckpt", weights_only=True)["global_step"]
+
+    def cut(source: Path, target: Path) -> None:
+        if torch.load(source, weights_only=True)["global_step"] == best:
+            raise PowerCutError
+        shutil.copyfile(source, target)
+
+    rounds = best if at_the_end else 8
+    with monkeypatch.context() as patched:
+        patched.setattr("impatient.lit.checkpoint._copy", cut)
+        with pytest.raises(PowerCutError):
+            fit(rounds, name="killed")
+    fit(rounds, name="killed", resume=straight.folder.parent / "killed/checkpoints/last.ckpt")
+    again = torch.load(straight.folder.parent / "killed/checkpoints/best.ckpt", weights_only=True)
+    assert again["global_step"] == best
+
+
+def test_no_best_of_what_is_not_there_or_nan(fit: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    class NaNFirst(L.Callback):
+        """Before Checkpoint looks at it."""
+
+        def on_train_batch_end(self, trainer: L.Trainer, module: Any, *args: Any) -> None:
+            if trainer.global_step == 1:
+                module.row["test/acc"] = float("nan")
+
+    run = fit(4, before=(NaNFirst(),))
+    accuracies = [float(row["test/acc"]) for row in run.rows()][1:]
+    best = torch.load(run.folder / "checkpoints/best.ckpt", weights_only=True)
+    assert best["global_step"] - 2 == accuracies.index(max(accuracies))
+    assert "no best.ckpt" not in caplog.text
+    run = fit(3, name="other", monitor="test/accuracy")
+    assert not (run.folder / "checkpoints/best.ckpt").exists()
+    assert "no best.ckpt: test/accuracy was never finite" in caplog.text
+
+
 def test_another_run_is_refused(fit: Callable[..., Any]) -> None:
     run = fit(3, identity={"algo": "mifa", "num_clients": "10"})
     with pytest.raises(ConfigError, match="algo is mifa, this run's is biased"):

@@ -51,6 +51,10 @@ class Source(ABC):
     num_classes: int | None = None
     num_train: int | None = None
 
+    def num_bytes(self, num_clients: int) -> int:
+        """What loading will take of the memory, as far as it is known before; 0 where it is not."""
+        return 0
+
     @abstractmethod
     def load(self, num_clients: int, seed: int) -> Dataset:
         """Read the arrays. Raises ConfigError where files are missing or broken, saying what to put where.

@@ -34,6 +34,10 @@ class Quadratic(Source):
         )
         self.dim, self.samples, self.spread, self.noise = dim, samples, spread, noise
 
+    def num_bytes(self, num_clients: int) -> int:
+        """The points twice (while they are put together), their indices, and an array's head for each client."""
+        return num_clients * (self.samples * (2 * 8 * self.dim + 8) + 256)
+
     def load(self, num_clients: int, seed: int) -> Dataset:
         """Draw the points of that many clients; owners are consecutive index lists."""
         x = torch.from_numpy(np.concatenate([self._points(seed, client) for client in range(num_clients)]))

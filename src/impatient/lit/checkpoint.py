@@ -1,6 +1,8 @@
 """Checkpoints that survive a kill at any moment."""
 
+import contextlib
 import logging
+import math
 import os
 import shutil
 import signal
@@ -13,14 +15,19 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from torch import nn
 
-from impatient.checks import ConfigError
+from impatient.checks import ConfigError, check, integer, one_of
 
 log = logging.getLogger(__name__)
 
 
 class StoppedError(SystemExit):
     """The user pressed Ctrl-C, and the round that was under way is done and saved."""
+
+
+class SaveError(OSError):
+    """A checkpoint could not be written; what was there is untouched."""
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
@@ -31,6 +38,25 @@ def read_header(path: str | Path) -> dict[str, Any]:
     except Exception as error:
         why = str(error).splitlines()[0][:100]
         raise ConfigError(f"ckpt_path={path}: is no whole checkpoint of a run ({why}); name another one") from error
+
+
+def check_disk(folder: str | Path, memory_size: int, model: nn.Module) -> None:
+    """Raise ConfigError where the checkpoints of a run will not fit the disk of `folder`, which need not exist yet.
+
+    At most three lie there at once: last, best, and the one being written. Each holds the memory, the model, up to two
+    moments of the server optimizer and the rule's float64 vectors [P], of which two are allowed for.
+    """
+    params = sum(p.numel() for p in model.parameters())
+    each = memory_size + params * (3 * 4 + 2 * 8)
+    path = Path(folder).absolute()
+    files = {stat.st_ino: stat.st_size for stat in (file.stat() for file in path.glob("*.ckpt"))}
+    free = shutil.disk_usage(next(p for p in (path, *path.parents) if p.exists())).free
+    if 3 * each > free + sum(files.values()):
+        raise ConfigError(
+            f"hydra.run.dir: the disk of {path} has {free / 1e9:.3g} GB free, and checkpoints take up to "
+            f"{3 * each / 1e9:.3g} GB (last, best and the next one, {each / 1e9:.3g} GB each); make room, or set "
+            "hydra.run.dir to another disk"
+        )
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -47,6 +73,16 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(target)
+        except (OSError, RuntimeError) as error:
+            # torch's writer reports a write that failed as a RuntimeError about positions.
+            cause = error if isinstance(error, OSError) else error.__context__
+            if not isinstance(cause, OSError):
+                raise
+            kept = "the one saved before is whole" if target.exists() else "none was saved before"
+            raise SaveError(
+                f"cannot save {target}: {cause.strerror or cause}; {kept}. Make room on that disk, then resume with "
+                "ckpt_path=last"
+            ) from error
         finally:
             part.unlink(missing_ok=True)
         folder = os.open(target.parent, os.O_RDONLY)
@@ -61,12 +97,26 @@ class Checkpoint(Callback):
     """
 
     def __init__(self, folder: str, save_every: int = 10, monitor: str = "test/acc", mode: str = "max") -> None:
+        check(
+            integer("save_every", save_every, 1),
+            one_of("mode", mode, ("max", "min")),
+            None if isinstance(monitor, str) else f"monitor={monitor}: must be the name of a metric",
+        )
         self.folder, self.save_every, self.monitor = Path(folder), save_every, monitor
         self.sign = 1 if mode == "max" else -1
         self.best: float | None = None
         self.best_round = -1
         self.stop = False
         self.previous: Any = None
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Make the copy that a kill between the save of the best round and its copy left out."""
+        last = self.folder / "last.ckpt"
+        if self.best_round < 0 or not trainer.is_global_zero or not last.exists():
+            return
+        with contextlib.suppress(ConfigError):  # torn: the run goes on from another one
+            if read_header(last)["global_step"] == self.best_round + 1:
+                _copy(last, self.folder / "best.ckpt")
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """From now on the first Ctrl-C ends the run after the round under way; a second one at once."""
@@ -95,6 +145,11 @@ class Checkpoint(Callback):
             log.warning("stopped after round %d: saved; resume with ckpt_path=last", done - 1)
             raise StoppedError
 
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Say so where there is no best."""
+        if self.best is None and trainer.is_global_zero:
+            log.warning("no best.ckpt: %s was never finite when a checkpoint was saved", self.monitor)
+
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         """Lightning raises SIGTERMException between two rounds: save there. Nothing is saved from inside a round."""
         if isinstance(exception, SIGTERMException):
@@ -103,11 +158,13 @@ class Checkpoint(Callback):
 
     def _save(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         row: dict[str, float] = getattr(pl_module, "row", {})
-        value = row.get(self.monitor)
-        better = value is not None and (self.best is None or self.sign * (value - self.best) > 0)
+        value = row.get(self.monitor, math.nan)
+        better = math.isfinite(value) and (self.best is None or self.sign * (value - self.best) > 0)
         if better:
             self.best, self.best_round = value, trainer.global_step - 1
         last = self.folder / "last.ckpt"
+        for logger in trainer.loggers:
+            logger.save()  # the rows first: a checkpoint is never ahead of them
         trainer.save_checkpoint(last, weights_only=False)
         if better and trainer.is_global_zero:
             _copy(last, self.folder / "best.ckpt")

@@ -4,6 +4,7 @@ import csv
 import io
 import logging
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,13 @@ class CSVMetrics(Logger):
             return
         with self.path.open("a") as file:
             file.write(_line([_cell(metrics.get(c)) for c in self.columns]))
+
+    @rank_zero_only
+    def save(self) -> None:
+        """Have the rows on the disk itself, not only with the operating system."""
+        if self.path.exists():
+            with self.path.open("a") as file:
+                os.fsync(file.fileno())
 
     @rank_zero_only
     def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:

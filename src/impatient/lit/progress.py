@@ -9,12 +9,15 @@ from lightning.pytorch.callbacks import ProgressBar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from impatient.checks import check, number
+
 
 class RoundProgress(ProgressBar):
     """Round, active devices, loss and accuracy. Without a terminal: a line every `seconds`, and one at the end."""
 
     def __init__(self, seconds: float = 10.0) -> None:
         super().__init__()
+        check(number("seconds", seconds, 0))
         self.seconds = seconds
         self.enabled = True
         self.bar: Progress | None = None

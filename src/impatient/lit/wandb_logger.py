@@ -1,5 +1,6 @@
 """Weights & Biases: on by default, and never asks."""
 
+import logging
 import netrc
 import os
 import secrets
@@ -8,9 +9,12 @@ from typing import Any
 
 import wandb
 from lightning.pytorch.loggers import WandbLogger
+from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from impatient.checks import ConfigError, check, one_of
+from impatient.checks import ConfigError, check, number, one_of
+
+log = logging.getLogger(__name__)
 
 
 class WandbMetrics(WandbLogger):
@@ -18,27 +22,45 @@ class WandbMetrics(WandbLogger):
 
     mode: online | offline | disabled, or None: what WANDB_MODE says, else online where there is an API key
     (WANDB_API_KEY or a netrc entry), else offline. The run's id is kept in the run folder, so that a resumed run stays
-    the same W&B run.
+    the same W&B run. A server that does not take the run within `patience` seconds leaves it offline, with a warning;
+    at the end uploads get 60 s. What was not sent lies in the run folder, for `wandb sync`.
     """
 
-    def __init__(self, folder: str, project: str, mode: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, folder: str, project: str, mode: str | None = None, patience: float = 8.0, **kwargs: Any
+    ) -> None:
         mode = mode or os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
-        check(one_of("mode", mode, ("online", "offline", "disabled")))
+        check(one_of("mode", mode, ("online", "offline", "disabled")), number("patience", patience, 1, 600))
         if mode == "online" and not has_key():
             raise ConfigError("mode=online: there is no API key; run `wandb login`, or use mode=offline")
         self.folder = Path(folder)
         kept = self.folder / "wandb_id"
         run_id = kept.read_text().strip() if kept.exists() else secrets.token_hex(4)
-        super().__init__(
-            save_dir=folder, project=project, id=run_id, mode=mode, settings=wandb.Settings(quiet=True), **kwargs
-        )
+        settings = wandb.Settings(quiet=True, init_timeout=patience, finish_timeout=60)
+        super().__init__(save_dir=folder, project=project, id=run_id, mode=mode, settings=settings, **kwargs)
         self._wandb_init.pop("anonymous")  # Lightning passes what W&B now warns of
         self.kept, self.run_id = kept, run_id
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        """The W&B run, made at the first call."""
+        if self._experiment is None and self._wandb_init["mode"] == "online":
+            try:
+                self._experiment = wandb.init(**self._wandb_init)
+            except wandb.Error as error:  # no network, no such server, a wrong key: no reason not to train
+                why = str(error).splitlines()[0][:150]
+                log.warning("W&B takes no run (%s): offline; send it later with `wandb sync`", why)
+                self._wandb_init["mode"] = "offline"
+                wandb.teardown()  # its service holds the run's id
+        return super().experiment
 
     @rank_zero_only
     def begin(self, columns: list[str], round: int) -> None:
         """Make `round` the axis; remember the id."""
-        self.kept.write_text(self.run_id)
+        part = self.kept.with_name(".wandb_id.part")
+        part.write_text(self.run_id)
+        part.replace(self.kept)
         self.experiment.define_metric("round")
         self.experiment.define_metric("*", step_metric="round")
 

@@ -5,6 +5,7 @@ Client i minimises F_i(w) = ½ Σ_j h_ij (w_j - u_ij)², so one local step from 
 
 import io
 from dataclasses import dataclass, fields
+from typing import cast
 
 import numpy as np
 import torch
@@ -12,9 +13,9 @@ from torch import Tensor
 
 from impatient.aggregators.base import Aggregator
 from impatient.data.rounds import Batches
-from impatient.engine.local import Engine, LocalSGD, descend
+from impatient.engine.local import Engine, LocalSGD, Task, Work, descend
 from impatient.memory import ClientMemory
-from impatient.messages import ClientReport, RoundInfo
+from impatient.messages import ClientPlan, ClientReport, Flat, RoundInfo
 from impatient.rng import stream
 from impatient.round import Answers, ask_clients
 
@@ -28,7 +29,8 @@ class Bowls(Engine):
     noise: float = 0.0
     broken: frozenset[tuple[int, int]] = frozenset()
 
-    def run(self, task, params, plan, work):
+    def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
+        """See Engine.run; a client's batches only say how many steps it makes."""
         ids, count, lr, sgd, seed, round = work.ids, work.count, work.lr, work.sgd, work.seed, work.round
         steps, (a, p) = count.shape[1], (len(ids), params.numel())
         u, h = self.u[ids].to(params), self.h[ids].to(params)
@@ -99,6 +101,7 @@ class Server:
         self.n, p = clients.u.shape
         self.weight = shares(*[1] * self.n) if weight is None else weight
         self.sgd = LocalSGD(lr, decay, clock, epochs=None, steps=steps)
+        self.steps = steps
         self.chunk, self.shuffle, self.skip_bad = chunk, shuffle, skip_bad
         self.w = torch.zeros(p, dtype=dtype)
         self.state = rule.init(self.w, self.n)
@@ -112,19 +115,31 @@ class Server:
 
     def draw(self, ids: Tensor) -> Batches:
         """Batches of one sample: how many steps is all that `Bowls` reads of them."""
-        shape = (len(ids), self.sgd.steps)
+        shape = (len(ids), self.steps)
         return Batches(torch.zeros(*shape, 1, dtype=torch.int64), torch.ones(shape, dtype=torch.int64))
 
     def play(self, available: Tensor) -> tuple[Answers, Tensor | None]:
         """One round: what came, and the direction."""
         info, rule = self.info(available), self.rule
         ids = rule.select(self.state, info)
-        assert available[ids].all()
+        if not available[ids].all():
+            raise AssertionError(f"round {self.round}: select names a device that is not available")
         if self.shuffle:
             ids = ids[torch.from_numpy(stream(0, "shuffle", self.round).permutation(len(ids)))]
         answers = ask_clients(
-            *(rule, self.state, self.memory, self.clients, None, self.sgd, self.w, ids, self.draw, info, 0),
-            *(self.chunk, self.skip_bad),
+            rule,
+            self.state,
+            self.memory,
+            self.clients,
+            cast(Task, None),  # `Bowls` have no data
+            self.sgd,
+            self.w,
+            ids,
+            self.draw,
+            info,
+            0,
+            self.chunk,
+            self.skip_bad,
         )
         direction, self.state = rule.step(self.state, answers.sums, self.w, answers.reported, info)
         if direction is not None:
@@ -158,6 +173,7 @@ class Server:
 
 
 def copies(data: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same, in memory of its own."""
     return {name: value.clone() for name, value in data.items()}
 
 

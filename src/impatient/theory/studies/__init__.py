@@ -1,0 +1,1 @@
+"""One claim a file: run(...) gives a table, findings and a picture."""

@@ -1,0 +1,91 @@
+"""One job that fails leaves the others running, says so in its own log, and fails the sweep."""
+
+import json
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from test_cli import QUICK, python, rows
+
+SWEEP = ["-m", "num_clients=10", "availability.pmin=0.5", "rounds=4", "client.lr=0.5,1e30,0.25"]
+DIVERGES = ["client.weight_decay=1", "client.lr_decay=none"]
+
+
+def exit_codes(folder: Path) -> list[int]:
+    """What W&B's own file says of how its run ended."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    codes = []
+    for path in folder.glob("wandb/offline-run-*/*.wandb"):
+        for data in wandb_records(path.read_bytes()):
+            record = Record()
+            record.ParseFromString(data)
+            if record.HasField("exit"):
+                codes.append(record.exit.exit_code)
+    return codes
+
+
+def wandb_records(data: bytes) -> Iterator[bytes]:
+    """LevelDB's log format behind 7 bytes of W&B's own: blocks of 32 kB, pieces (crc, length, type) of records."""
+    at, whole = 7, b""
+    while at + 7 <= len(data):
+        left = 2**15 - at % 2**15
+        if left < 7:  # a block's padding
+            at += left
+            continue
+        _, length, kind = struct.unpack_from("<IHB", data, at)
+        piece = data[at + 7 : at + 7 + length]
+        at += 7 + length
+        whole = piece if kind in (1, 2) else whole + piece
+        if kind in (1, 4):  # full, or the last of several
+            yield whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+def test_one_of_three_diverges(tmp_path: Path, launcher: str) -> None:
+    extra = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"] if launcher == "joblib" else []
+    output = python("train.py", *SWEEP, *DIVERGES, *extra, f"hydra.sweep.dir={tmp_path}", code=1)
+    assert "a job of the sweep failed" in output
+    said = r"round \d+: the update of client [0-9, ]+ is not finite"
+    assert re.search(said, output)
+    for job in (0, 2):
+        assert len(rows(tmp_path / str(job))) == 4
+        assert json.loads((tmp_path / str(job) / "summary.json").read_text())["round"] == 3
+        assert exit_codes(tmp_path / str(job)) == [0]
+    failed = tmp_path / "1"
+    assert not (failed / "summary.json").exists()
+    note = (failed / "train.log").read_text()
+    assert re.search(said, note)
+    assert "Traceback" in note
+    assert exit_codes(failed) == [1]
+    assert "Traceback" not in (tmp_path / "0/train.log").read_text()
+
+
+@pytest.mark.slow
+def test_one_of_three_cannot_be(tmp_path: Path) -> None:
+    sweep = ["-m", *QUICK, "rounds=3", "availability.pmin=0.5,2,0.9", f"hydra.sweep.dir={tmp_path}"]
+    output = python("train.py", *sweep, code=1)
+    assert "availability.pmin=2: must be a number in [0, 1]" in output
+    assert [(tmp_path / str(job) / "summary.json").exists() for job in range(3)] == [True, False, True]
+    assert "pmin=2" in (tmp_path / "1/train.log").read_text()
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    python("train.py", *QUICK, "rounds=3", f"hydra.run.dir={folder}")
+    kept = ("summary.json", "metrics.csv", "config.yaml", "overrides.json", "checkpoints/last.ckpt")
+    before = {name: (folder / name).read_bytes() for name in kept}
+    output = python("train.py", f"hydra.run.dir={folder}", "ckpt_path=last")
+    assert "3 rounds are done already: nothing to do" in output
+    assert {name: (folder / name).read_bytes() for name in kept} == before
+    # Killed after its last save and before its summary: that is what is left to do.
+    (folder / "summary.json").unlink()
+    python("train.py", f"hydra.run.dir={folder}", "ckpt_path=last")
+    summaries = [json.loads(text) for text in (before["summary.json"], (folder / "summary.json").read_text())]
+    for summary in summaries:
+        del summary["wall_seconds"]
+    assert summaries[0] == summaries[1]

@@ -1,0 +1,216 @@
+"""What surrounds a run: the door, the folder, and what the machine can take."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import build
+import door
+import resume
+from impatient.checks import ConfigError
+from impatient.data.quadratic import Quadratic
+from impatient.lit.checkpoint import AtomicCheckpointIO, SaveError, check_disk
+from impatient.memory import MemorySettings, free_bytes, memory_bytes
+from impatient.messages import Slot
+from test_cli import python
+from test_configs import config, faults
+
+# Hydra's door --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["null", "3", "nan", "true", "[1]", "[null]"])
+def test_a_group_that_is_given_no_choice(value: str) -> None:
+    (fault,) = door.group_faults([f"algo={value}", "num_clients=3", "model=cnn"])
+    assert fault.startswith(f"algo={value}: names no choice; there are fedavg_all, ")
+
+
+@pytest.mark.parametrize(
+    "override", ["algo=mifa", "algo=[mifa]", "~algo", "~algo=mifa", "algo={init: zero}", "algo=mifa,fedavg_is", "x=${"]
+)
+def test_what_hydra_deals_with_itself(override: str) -> None:
+    assert door.group_faults([override]) == []
+
+
+def test_a_folder_that_cannot_be_and_a_flag_in_the_middle(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    output = python("train.py", f"hydra.run.dir={tmp_path}/file/run", code=1)
+    assert re.search(r"the run's folder cannot be written \(.*file/run: Not a directory\)", output)
+    assert "Traceback" not in output
+    output = python("train.py", "algo=null", "-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/m", code=1)
+    assert "algo=null: names no choice" in output
+    assert "Traceback" not in output
+
+
+# Resuming ------------------------------------------------------------------------------------------------------------
+
+
+def saved(path: Path, rounds: int) -> None:
+    path.parent.mkdir(exist_ok=True)
+    torch.save({"global_step": rounds, "impatient": {"identity": {}}}, path)
+
+
+def test_the_newest_whole_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "checkpoints"
+    assert resume.newest(folder) is None
+    saved(folder / "best.ckpt", 4)
+    saved(folder / "last.ckpt", 9)
+    assert resume.newest(folder) == folder / "last.ckpt"
+    saved(folder / "best.ckpt", 9)
+    assert resume.newest(folder) == folder / "last.ckpt"
+    saved(folder / "best.ckpt", 4)
+    last = folder / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:-20])
+    assert resume.newest(folder) == folder / "best.ckpt"
+    assert re.search(r"last\.ckpt: is no whole checkpoint .*going on from .*best\.ckpt, 4 rounds", caplog.text)
+    (folder / "best.ckpt").write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"(?s)last\.ckpt: is no whole.*best\.ckpt|best\.ckpt.*last\.ckpt"):
+        resume.newest(folder)
+
+
+def test_a_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    resume.write(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        resume.write(path, "new \ud800")  # no UTF-8: fails in the middle
+    assert path.read_text() == "old"
+    resume.write(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_saved_overrides_that_are_torn(tmp_path: Path) -> None:
+    (tmp_path / "overrides.json").write_text('["num_cli')
+    with pytest.raises(SystemExit, match=r"overrides\.json: cannot be read"):
+        resume.with_saved_overrides(["train.py", f"hydra.run.dir={tmp_path}", "ckpt_path=last"])
+
+
+@pytest.mark.parametrize(("text", "found"), [('{"round": 4}', True), ('{"round": 3}', False), ('{"rou', False)])
+def test_the_summary_of_as_many_rounds(tmp_path: Path, text: str, found: bool) -> None:
+    (tmp_path / "summary.json").write_text(text)
+    assert resume.summary_of(tmp_path, 5) == (json.loads(text) if found else None)
+    assert resume.summary_of(tmp_path / "nowhere", 5) is None
+
+
+# Checkpoints on a full disk ------------------------------------------------------------------------------------------
+
+
+class FullError(OSError):
+    pass
+
+
+@pytest.mark.parametrize("as_torch_reports_it", [False, True])
+def test_a_failed_save_names_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_torch_reports_it: bool
+) -> None:
+    path, io = tmp_path / "last.ckpt", AtomicCheckpointIO()
+
+    def full(obj: Any, file: Any) -> None:
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError:
+            if not as_torch_reports_it:
+                raise
+            raise RuntimeError("unexpected pos 704 vs 598")  # noqa: B904
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "save", full)
+        with pytest.raises(SaveError, match=r"last\.ckpt: No space left on device; none was saved before"):
+            io.save_checkpoint({}, path)
+    io.save_checkpoint({"a": 1}, path)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "save", full)
+        with pytest.raises(SaveError, match="the one saved before is whole"):
+            io.save_checkpoint({"a": 2}, path)
+    assert torch.load(path) == {"a": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["last.ckpt"]
+    with pytest.raises(RuntimeError, match="a bug"):
+        io.save_checkpoint({"a": Unsaveable()}, path)
+
+
+class Unsaveable:
+    def __reduce__(self) -> Any:
+        raise RuntimeError("a bug")
+
+
+# What the machine can take -------------------------------------------------------------------------------------------
+
+
+def test_free_memory_is_what_a_child_can_take() -> None:
+    free = free_bytes()
+    assert free is None or 50e6 < free < 1e14
+    if Path("/proc/meminfo").exists():
+        assert free is not None
+
+
+def test_a_memory_above_what_is_free_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(99, 10)  # 1,000 parameters: 100 clients take 400 kB in float32
+    settings = MemorySettings()
+    monkeypatch.setattr("impatient.memory.free_bytes", lambda device: 400_000)
+    assert memory_bytes({"G": Slot()}, 100, model, settings) == 400_000
+    monkeypatch.setattr("impatient.memory.free_bytes", lambda device: 399_999)
+    with pytest.raises(ConfigError, match=r"need 0\.0004 GB, and 0\.0004 GB are free on auto; set memory\.dtype"):
+        memory_bytes({"G": Slot()}, 100, model, settings)
+
+
+def test_a_disk_without_room_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = nn.Linear(99, 10)
+    each = 1_000_000 + 1000 * 28  # the memory; weights and two moments in float32, two vectors in float64
+
+    def disk(free: int) -> Any:
+        return lambda path: type("Usage", (), {"free": free})
+
+    monkeypatch.setattr("shutil.disk_usage", disk(3 * each))
+    check_disk(tmp_path / "not/yet", 1_000_000, model)
+    monkeypatch.setattr("shutil.disk_usage", disk(3 * each - 1))
+    with pytest.raises(ConfigError, match=r"up to 0\.00308 GB .*make room"):
+        check_disk(tmp_path / "not/yet", 1_000_000, model)
+    (tmp_path / "last.ckpt").write_bytes(b"1")  # what a run has there already counts once, however many names it has
+    (tmp_path / "best.ckpt").hardlink_to(tmp_path / "last.ckpt")
+    check_disk(tmp_path, 1_000_000, model)
+
+
+def test_synthetic_data_for_too_many_clients() -> None:
+    (fault,) = faults("data=quadratic", "num_clients=1000000000000")
+    assert re.search(r"num_clients=1000000000000: their data take .* GB of memory", fault)
+    (fault,) = faults("data=quadratic", f"data.dim={10**30}")
+    assert "GB of memory" in fault
+    # Points float64 [20, 10] twice, indices int64 [20], and an array's head.
+    assert Quadratic().num_bytes(3) == 3 * (20 * 10 * 8 * 2 + 20 * 8 + 256)
+    loaded = Quadratic().load(100, 0)
+    assert loaded.x.numel() * 8 + loaded.y.numel() * 8 <= Quadratic().num_bytes(100)
+
+
+@pytest.mark.parametrize("key", ["steps", "epochs"])
+def test_more_batches_than_fit_the_memory(key: str) -> None:
+    cfg = config("num_clients=10", f"client.{key}={10**15}")
+    with pytest.raises(ConfigError, match=rf"client\.{key}={10**15}: .* steps a round"):
+        build.datamodule(cfg, build.validate(cfg))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["++algo._target_=os.getcwd", "~algo.init", "~algo.normalise_by_lr"], r"makes a str, not an instance of"),
+        (["server._target_=torch.optim.LBFGS"], "server: "),
+        (["++server._partial_=false"], "server"),
+        (["+trainer.gradient_clip_val=1"], r"trainer\.gradient_clip_val=1: has no meaning for rounds"),
+        (["+trainer.acelerator=cpu"], "did you mean accelerator"),
+        (["+trainer.fast_dev_run=true"], "debug=fast"),
+        (["trainer.enable_checkpointing=true"], "must be False"),
+        (["+trainer.detect_anomaly=3"], r"trainer\.detect_anomaly=3: must be true or false"),
+        (["+trainer.profiler=1"], r"trainer\.profiler=1: must be one of simple"),
+        (["++seeds=3"], "seeds=3: must be a group of settings"),
+    ],
+)
+def test_further_faults(overrides: list[str], said: str) -> None:
+    found = faults(*overrides)
+    assert any(re.search(said, fault) for fault in found), found
+
+
+def test_hydra_logs_no_second_voice(caplog: pytest.LogCaptureFixture) -> None:
+    assert faults("model._target_=nowhere.Net")
+    assert "nowhere" not in caplog.text
