@@ -21,7 +21,8 @@ import faults as faults_of
 from impatient import tables
 from impatient.aggregators.base import Aggregator
 from impatient.checks import ConfigError, check, integer
-from impatient.contract.laws import LAWS, Trial
+from impatient.contract.laws import LAWS
+from impatient.contract.trial import Trial
 
 
 def make_rule(node: Any) -> Aggregator:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -67,9 +68,14 @@ def group_faults(overrides: list[str]) -> list[str]:
         if not is_group or parsed.is_sweep_override() or parsed.is_force_add() or isinstance(value, dict):
             continue
         listed = value if isinstance(value, list) and not parsed.is_delete() else [value]
-        if not all(isinstance(item, str) or (item is None and parsed.is_delete()) for item in listed):
+        if not all(_names(item) or (item is None and parsed.is_delete()) for item in listed):
             said = override.partition("=")[2]
             choices = ", ".join(sorted(path.stem for path in (CONFIGS / name).glob("*.yaml")))
             there_are = f"there are {choices}; " if choices else ""
             faults.append(f"{name}={said}: names no choice; {there_are}leave it out for the default")
     return faults
+
+
+def _names(item: Any) -> bool:
+    """Whether this can be a choice's name: text, in which an interpolation names something."""
+    return isinstance(item, str) and "${" not in re.sub(r"\$\{[\w/@.:]*\w[\w/@.:]*\}", "", item)

@@ -89,15 +89,16 @@ def plot(cfg: dict[str, Any], console: Console) -> list[Path]:
                 notes += remarks(sheet)
             try:
                 figure, more = draw(kind, sheet, cfg)
+                notes += more
+                if kind == "curves":
+                    t, more = tables.table(sheet, cfg["at"])
+                    notes += more
             except ConfigError as error:
                 failed += error.faults
                 continue
-            notes += more
             _folder(out)
             written += style.save(figure, out, f"{kind}{stem}", cfg["formats"])
             if kind == "curves":
-                t, more = tables.table(sheet, cfg["at"])
-                notes += more
                 for suffix, text in (("md", tables.markdown(t)), ("csv", tables.as_csv(t))):
                     path = out / f"table{stem}.{suffix}"
                     path.write_text(text)

@@ -38,6 +38,7 @@ from impatient.data.partition import base as partition
 from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, StoppedError, check_disk, read_header
 from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
+from impatient.plots.groups import setting
 from impatient.round import BadUpdateError
 
 log = logging.getLogger("impatient")
@@ -54,11 +55,9 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
 
 
 def group_of(cfg: Config) -> str:
-    """The W&B group: the config without its seeds and paths, so that seeds of one setting are drawn together."""
-    drop = ("seed", "seeds", "paths", "ckpt_path", "callbacks", "logger", "trainer", "choices", "save_every")
-    core = {k: v for k, v in cfg.items() if k not in drop}
-    core["algo"] = {k: v for k, v in core["algo"].items() if k != "seed"}
-    digest = hashlib.blake2b(json.dumps(core, sort_keys=True, default=str).encode(), digest_size=3).hexdigest()
+    """The W&B group: seeds of one setting are drawn together, as they are by src/plot.py."""
+    core = json.dumps(setting(cfg), sort_keys=True, default=str)
+    digest = hashlib.blake2b(core.encode(), digest_size=3).hexdigest()
     return f"{cfg['choices']['data']}-{cfg['choices']['algo']}-{digest}"
 
 

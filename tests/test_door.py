@@ -23,14 +23,24 @@ from test_configs import config, faults
 # Hydra's door --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", ["null", "3", "nan", "true", "[1]", "[null]"])
+@pytest.mark.parametrize("value", ["null", "3", "nan", "true", "[1]", "[null]", "${..}"])
 def test_a_group_that_is_given_no_choice(value: str) -> None:
     (fault,) = door.group_faults([f"algo={value}", "num_clients=3", "model=cnn"])
     assert fault.startswith(f"algo={value}: names no choice; there are fedavg_all, ")
 
 
 @pytest.mark.parametrize(
-    "override", ["algo=mifa", "algo=[mifa]", "~algo", "~algo=mifa", "algo={init: zero}", "algo=mifa,fedavg_is", "x=${"]
+    "override",
+    [
+        "algo=mifa",
+        "algo=[mifa]",
+        "~algo",
+        "~algo=mifa",
+        "algo={init: zero}",
+        "algo=mifa,fedavg_is",
+        "algo=${data}",
+        "x=${",
+    ],
 )
 def test_what_hydra_deals_with_itself(override: str) -> None:
     assert door.group_faults([override]) == []

@@ -123,6 +123,7 @@ def test_unfinished_runs_are_drawn_or_dropped(sweep: Path, capsys: pytest.Captur
         (["logx=1"], "logx=1: must be true or false"),
         (["at=-1"], "at=-1"),
         (["at=soon"], "at=soon"),
+        (["at=500"], "at=500: the longest run"),
         (["panels=[a]"], "panels="),
         (["unfinished=skip"], "unfinished=skip"),
         (["formats=[gif]"], "formats=gif: must be one of png"),

@@ -3,7 +3,8 @@
 import pytest
 from algo_configs import CASES, N, make
 
-from impatient.contract.laws import LAWS, Trial
+from impatient.contract.laws import LAWS
+from impatient.contract.trial import Trial
 
 # What a rule's State says about its memory rows, recomputed from the rows as they are stored: one line a rule.
 RECOMPUTED = {"MIFA": lambda rows, weight: {"mean": weight @ rows["G"].double()}}

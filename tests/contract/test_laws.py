@@ -10,7 +10,8 @@ from impatient.aggregators.fedavg_all import FedAvgAll
 from impatient.aggregators.fedavg_biased import FedAvgBiased
 from impatient.aggregators.mifa import MIFA
 from impatient.contract import laws
-from impatient.contract.laws import LAWS, Trial
+from impatient.contract.laws import LAWS
+from impatient.contract.trial import Trial
 from impatient.messages import ClientPlan, Traffic
 
 

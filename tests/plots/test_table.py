@@ -67,9 +67,8 @@ def test_the_last_round_that_every_run_has(tmp_path: Path) -> None:
 
 
 def test_at_a_round_nobody_reached(tmp_path: Path) -> None:
-    made, notes = table(sheet(tmp_path), at=4)
-    assert notes[0].startswith("at=4: 5 of 5 runs do not get there")
-    assert "| MIFA | 0 | — | — |" in markdown(made)
+    with pytest.raises(ConfigError, match=r"at=4: the longest run of .* goes to round 3"):
+        table(sheet(tmp_path), at=4)
 
 
 def test_csv_keeps_every_digit(tmp_path: Path) -> None:

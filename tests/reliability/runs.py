@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ HEAVY = ["data=quadratic", "data.dim=50000", "data.samples=2", "num_clients=20",
 def start(folder: Path, *args: str, **kwargs: Any) -> subprocess.Popen[str]:
     """train.py in `folder`, in the background."""
     command = [sys.executable, str(ROOT / "src/train.py"), f"hydra.run.dir={folder}", *args]
+    # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.
+    kwargs.setdefault("preexec_fn", partial(signal.signal, signal.SIGINT, signal.SIG_DFL))
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "stdin": subprocess.DEVNULL}
     return subprocess.Popen(command, env=environment(), **{**quiet, **kwargs})
 

@@ -3,80 +3,17 @@
 import copy
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import torch
 from torch import Tensor
 
-from impatient.aggregators.base import Aggregator
-from impatient.contract.federation import (
-    Bowls,
-    Server,
-    bowls,
-    coins,
-    copies,
-    report_of,
-    same,
-    shares,
-    tensors,
-)
-from impatient.memory import ClientMemory
-from impatient.messages import Ids, Rows, State, Traffic
+from impatient.contract.federation import Bowls, Server, copies, report_of, same, tensors
+from impatient.contract.trial import P, Trial, Watched, close, require
+from impatient.messages import Rows, State, Traffic
 from impatient.rng import stream
 
-P = 4
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-Recompute = Callable[[Rows, Tensor], State]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A rule and how many clients it is tried on: unequal weights and chances, so that nothing cancels by accident.
-
-    make: a fresh rule at each call; recompute: memory rows [N, P], weight [N] → the part of State that sums them up.
-    """
-
-    make: Callable[[], Aggregator]
-    n: int = 6
-    recompute: Recompute | None = None
-
-    @property
-    def weight(self) -> Tensor:
-        """a_i ∝ 1, …, 6, 1, …: float64 [N]."""
-        return shares(*(1 + i % 6 for i in range(self.n)))
-
-    @property
-    def prob(self) -> Tensor:
-        """p_i: float64 [N]."""
-        return torch.tensor([(0.9, 0.3, 0.6, 0.5, 0.8, 0.4)[i % 6] for i in range(self.n)], dtype=torch.float64)
-
-    def server(
-        self, dtype: torch.dtype = torch.float64, rows: torch.dtype = torch.float64, **options: bool | int
-    ) -> Server:
-        """Decaying rate, three local steps, noise."""
-        settings = {"lr": 0.1, "decay": "inverse_sqrt", "steps": 3, "dtype": dtype, "rows": rows, **options}
-        return Server(self.make(), bowls(self.n, P, noise=0.3), self.weight, self.prob, **settings)  # type: ignore[arg-type]
-
-    def masks(self, rounds: int, seed: int = 0) -> Tensor:
-        """Coins, bool [rounds, N]."""
-        return coins(self.prob, rounds, self.n, seed)
-
-    def mask(self, there: bool) -> Tensor:
-        """Everybody or nobody."""
-        return torch.full((self.n,), there)
-
-
-def require(holds: object, why: str) -> None:
-    """Raise AssertionError(why) unless it holds."""
-    if not holds:
-        raise AssertionError(why)
-
-
-def close(ours: Tensor, theirs: Tensor, why: str, rtol: float = 1e-12, atol: float = 1e-12) -> None:
-    """Raise AssertionError(why) where the two differ by more than rounding."""
-    if not torch.allclose(ours, theirs, rtol, atol):
-        off = float((ours.double() - theirs.double()).abs().max())
-        raise AssertionError(f"{why}: off by {off:.2g}")
 
 
 def sums_are_additive(trial: Trial) -> str | None:
@@ -118,27 +55,10 @@ def _additive(trial: Trial, s: Server, before: int, work: torch.dtype) -> None:
     require(all(row.shape == (0, P) for row in none.values()), "with nobody there the rows are not [0, P]")
 
 
-class _Watched(ClientMemory):
-    """Remembers whose rows were touched."""
-
-    was_read: list[int]
-    was_written: list[int]
-
-    def read(self, ids: Ids, device: torch.device | str) -> Rows:
-        """And who."""
-        self.was_read += ids.tolist()
-        return super().read(ids, device)
-
-    def write(self, ids: Ids, rows: Rows) -> None:
-        """And whose."""
-        self.was_written += ids.tolist()
-        super().write(ids, rows)
-
-
 def rounds_are_local(trial: Trial) -> str | None:
     """local: a round touches the rows of the clients at hand only, each once: O(A·P), never O(N·P)."""
     s = trial.server(chunk=2)
-    memory = _Watched(s.rule.slots, trial.n, s.w, dtype=torch.float64)
+    memory = Watched(s.rule.slots, trial.n, s.w, dtype=torch.float64)
     s.memory = memory
     for available in trial.masks(20):
         memory.was_read, memory.was_written = [], []
@@ -182,7 +102,7 @@ def resuming_changes_nothing(trial: Trial) -> str | None:
         again = trial.server()
         again.load(checkpoint)
         require(
-            torch.equal(again.run(table[at:]), torch.stack(path[at:])), f"resumed after {at} rounds, weights differ"
+            torch.equal(again.run(table[at:]), torch.stack(path[at:])), f"resumed after {at} rounds, the weights differ"
         )
         require(same(again.state, whole.state), f"resumed after {at} rounds, the state differs")
         require(same(again.memory.tables, whole.memory.tables), f"resumed after {at} rounds, the memory differs")

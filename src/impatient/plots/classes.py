@@ -49,8 +49,9 @@ def draw(sheet: Sheet) -> tuple[Figure, list[str]]:
             mean, std = _accuracies(g, names, at)
             look = style.line(sheet.labels.index(g.label)) | {"linestyle": ""}
             x = np.arange(len(names)) + 0.7 * ((i + 0.5) / len(some) - 0.5)
-            bars = np.nan_to_num(std[order])
-            handles.setdefault(g.label, top.errorbar(x, mean[order], bars, elinewidth=0.8, capsize=0, **look))
+            centre, spread = mean[order], np.nan_to_num(std[order])
+            bars = np.array([np.minimum(spread, centre), np.minimum(spread, 1 - centre)])
+            handles.setdefault(g.label, top.errorbar(x, centre, bars, elinewidth=0.8, capsize=0, **look))
         top.grid(True, axis="y")
         for edge in np.arange(len(names) - 1) + 0.5:
             top.axvline(edge, color="#dddddd", linewidth=0.4)
@@ -60,7 +61,7 @@ def draw(sheet: Sheet) -> tuple[Figure, list[str]]:
         bottom.set_xlabel("class, rarest first" if there is not None else "class")
         bottom.set_ylim(0, 1)
         if sheet.panel:
-            top.set_title(f"{style.name(sheet.panel)} = {'none' if panel is None else panel}")
+            top.set_title(style.title(sheet.panel, panel))
     axes[0, 0].set_ylabel(f"test accuracy after round {at}")
     axes[1, 0].set_ylabel("availability")
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3 if len(panels) == 1 else 5)

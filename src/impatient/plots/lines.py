@@ -42,7 +42,7 @@ def draw(sheet: Sheet, x: str = "round", logx: bool = False, logy: bool = False)
     handles: dict[str, Any] = {}
     for (metric, label, column), made in bands.items():
         ax = axes[sheet.metrics.index(metric), column]
-        handles.setdefault(label, _line(ax, made, label, sheet.labels.index(label), len(sheet.labels)))
+        handles.setdefault(label, _line(ax, made, label, sheet.labels.index(label), len(sheet.labels), metric))
     for row, metric in enumerate(sheet.metrics):
         axes[row, 0].set_ylabel(style.name(metric))
         for ax in axes[row]:
@@ -58,7 +58,7 @@ def draw(sheet: Sheet, x: str = "round", logx: bool = False, logy: bool = False)
     for column, value in enumerate(panels):
         axes[-1, column].set_xlabel(AXES[x])
         if sheet.panel:
-            axes[0, column].set_title(f"{style.name(sheet.panel)} = {'none' if value is None else value}")
+            axes[0, column].set_title(style.title(sheet.panel, value))
     shown = [label for label in sheet.labels if label in handles]
     figure.legend(
         [handles[label] for label in shown],
@@ -71,7 +71,7 @@ def draw(sheet: Sheet, x: str = "round", logx: bool = False, logy: bool = False)
     return figure, notes
 
 
-def _line(ax: Axes, made: Band, label: str, index: int, total: int) -> Any:
+def _line(ax: Axes, made: Band, label: str, index: int, total: int, metric: str) -> Any:
     look = style.line(index)
     steps: Any = "steps-post" if made.step else "default"
     # Markers stand apart between labels, so that lines that lie on each other still show.
@@ -80,6 +80,8 @@ def _line(ax: Axes, made: Band, label: str, index: int, total: int) -> Any:
     )
     if made.seeds > 1:
         low, high = made.mean - made.std, made.mean + made.std
+        if "acc" in metric.split("/"):
+            low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
         step: Any = "post" if made.step else None
         ax.fill_between(made.x, low, high, step=step, color=look["color"], alpha=0.18, linewidth=0)
     return line

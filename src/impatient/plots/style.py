@@ -49,6 +49,12 @@ def name(key: str) -> str:
     return NAMES.get(key, key)
 
 
+def title(key: str, value: Any) -> str:
+    """A panel's title; of a class path the class."""
+    text = "none" if value is None else str(value)
+    return f"{name(key)} = {text.rsplit('.', 1)[-1] if key.endswith('_target_') else text}"
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """Figures made and saved inside look as they should; nothing else in the process changes."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table as RichTable
 
+from impatient.checks import ConfigError
 from impatient.plots import style
 from impatient.plots.curves import mean_std, value_at
 from impatient.plots.sheets import Sheet, having
@@ -42,9 +43,13 @@ def table(sheet: Sheet, at: int | None = None) -> tuple[Table, list[str]]:
 
     Best is the mean that is lowest (a loss or objective) or highest (an accuracy) among the settings of a panel; other
     metrics have no best. A setting none of whose runs gets as far as `at` has no value.
+
+    Raises ConfigError where no run gets as far.
     """
     ends = [int(run.column("round")[-1]) for g in sheet.groups for run in g.runs]
     notes, rows = [], []
+    if at is not None and at > max(ends):
+        raise ConfigError(f"at={at}: the longest run of {sheet.data} goes to round {max(ends)}; ask for one up to that")
     if at is None:
         at = min(ends)
         if max(ends) > at:
