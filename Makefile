@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 run: $(READY)  ## train MIFA on scikit-learn's digits
 	@$(BIN)/python src/train.py $(ARGS)
 
-test: $(READY)  ## run the tests (about 4 minutes)
+test: $(READY)  ## run the tests (about 6 minutes)
 	@$(BIN)/python -m pytest $(ARGS)
 
 test-slow: $(READY)  ## run the tests that take minutes each

@@ -46,11 +46,15 @@ def test_what_hydra_deals_with_itself(override: str) -> None:
     assert door.group_faults([override]) == []
 
 
-def test_a_folder_that_cannot_be_and_a_flag_in_the_middle(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     output = python("train.py", f"hydra.run.dir={tmp_path}/file/run", code=1)
     assert re.search(r"the run's folder cannot be written \(.*file/run: Not a directory\)", output)
     assert "Traceback" not in output
+
+
+@pytest.mark.slow
+def test_a_flag_in_the_middle(tmp_path: Path) -> None:
     output = python("train.py", "algo=null", "-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/m", code=1)
     assert "algo=null: names no choice" in output
     assert "Traceback" not in output

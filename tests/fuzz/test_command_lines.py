@@ -83,10 +83,10 @@ def judge(numbers: range) -> tuple[int, list[str]]:
     return fine, wrong
 
 
-def test_two_hundred_command_lines() -> None:
-    fine, wrong = judge(range(200))
+def test_a_hundred_command_lines() -> None:
+    fine, wrong = judge(range(100))
     assert not wrong, "\n".join(wrong)
-    assert 20 < fine < 180  # the generator makes both kinds
+    assert 10 < fine < 90  # the generator makes both kinds
 
 
 @pytest.mark.slow
@@ -134,9 +134,9 @@ def fit(folder: Path, wanted: int, seconds: int = 60) -> tuple[int, list[str]]:
 
 def test_what_is_accepted_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some lines name relative folders
-    ran, wrong = fit(tmp_path, 8)
+    ran, wrong = fit(tmp_path, 5)
     assert not wrong, "\n".join(wrong)
-    assert ran > 4
+    assert ran > 2
 
 
 @pytest.mark.slow

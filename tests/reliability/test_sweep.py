@@ -74,6 +74,7 @@ def test_one_of_three_cannot_be(tmp_path: Path) -> None:
     assert "pmin=2" in (tmp_path / "1/train.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     python("train.py", *QUICK, "rounds=3", f"hydra.run.dir={folder}")
