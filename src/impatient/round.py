@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class BadUpdateError(RuntimeError):
-    """A client's update is not finite."""
+    """A client's update, or the direction made of them, is not finite."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Aggregator(ABC):
             handed over in the dtype in which it is stored.
     Sums    dict of tensors of any of these shapes, additive over disjoint sets of clients.
 
-    Laws, run by tests/aggregators/test_contract.py over every configs/algo/*.yaml:
+    Laws, in impatient.contract.laws, run over every configs/algo/*.yaml by the tests, over any rule by src/check.py:
 
     sum      collect(A ∪ B) = collect(A) + collect(B); with A = 0 it gives zeros of the same keys, shapes and dtypes
     local    a round touches the rows of the clients at hand only: O(A·P), never O(N·P)

@@ -21,7 +21,7 @@ from impatient.memory import DTYPES, ClientMemory, MemorySettings
 from impatient.messages import Flat, RoundInfo
 from impatient.participation import Participation
 from impatient.ranks import Ranks
-from impatient.round import ask_clients
+from impatient.round import BadUpdateError, ask_clients
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ class FederatedRound(L.LightningModule):
 
     def _descend(self, direction: Flat | None, t: int) -> None:
         if direction is not None and not bool(direction.isfinite().all()):
-            raise RuntimeError(f"round {t}: the server's direction is not finite; lower client.lr or server.lr")
+            raise BadUpdateError(f"round {t}: the server's direction is not finite; lower client.lr or server.lr")
         pieces = self.flat.views(direction) if direction is not None else {}
         for name, p in zip(self.flat.names, self.flat.params, strict=True):
             p.grad = pieces[name].to(p.dtype) if pieces else None
