@@ -45,14 +45,19 @@ def test_two_ranks_equal_one(tmp_path: Path, rule: str) -> None:
     assert_same(tmp_path / "one", tmp_path / "two")
 
 
-def test_a_run_moves_between_one_rank_and_two(tmp_path: Path) -> None:
+def assert_moves(tmp_path: Path, *options: str) -> None:
+    """One rank, then two, then one again end where one rank alone does."""
     straight, moved = tmp_path / "straight", tmp_path / "moved"
-    python("train.py", *EXACT, "rounds=21", f"hydra.run.dir={straight}")
-    python("train.py", *EXACT, "rounds=7", f"hydra.run.dir={moved}")
+    python("train.py", *EXACT, *options, "rounds=21", f"hydra.run.dir={straight}")
+    python("train.py", *EXACT, *options, "rounds=7", f"hydra.run.dir={moved}")
     again = [f"hydra.run.dir={moved}", "ckpt_path=last"]
     python("train.py", *again, "rounds=14", *TWO)
     python("train.py", *again, "rounds=21", "trainer=cpu", "trainer.devices=1")
     assert_same(straight, moved)
+
+
+def test_a_run_moves_between_one_rank_and_two(tmp_path: Path) -> None:
+    assert_moves(tmp_path)
 
 
 def test_several_ranks_do_not_sweep(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from runs import finish, start, wait_for
 
-from test_cli import python
-from test_ranks import EXACT, FEDERATION, TWO, assert_same
+from test_ranks import FEDERATION, TWO, assert_moves
 
 RULES = ["mifa", "mifa algo.init=zero", "mifa algo.init=average_seen", "fedavg_biased", "fedavg_all", "fedavg_is"]
 RULES += ["fedavg_sampling algo.cohort_size=4"]
@@ -42,11 +41,4 @@ def test_a_rank_that_is_killed_ends_the_job(tmp_path: Path, victim: int) -> None
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_moves_from_one_rank_to_two_and_back(tmp_path: Path, rule: str) -> None:
-    straight, moved = tmp_path / "straight", tmp_path / "moved"
-    options = [*EXACT, *f"algo={rule}".split()]
-    python("train.py", *options, "rounds=18", f"hydra.run.dir={straight}")
-    python("train.py", *options, "rounds=6", f"hydra.run.dir={moved}")
-    again = [f"hydra.run.dir={moved}", "ckpt_path=last"]
-    python("train.py", *again, "rounds=12", *TWO)
-    python("train.py", *again, "rounds=18", "trainer=cpu", "trainer.devices=1")
-    assert_same(straight, moved)
+    assert_moves(tmp_path, *f"algo={rule}".split())

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 from lightning.pytorch.callbacks import Callback
 
 from impatient.plots import records
@@ -28,17 +29,13 @@ class Record(Callback):
         )
         records.begin_masks(self.folder, trainer.global_step)
 
-    def on_train_batch_start(self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any) -> None:
-        """Remember how often each client had reported."""
-        module: Any = pl_module
-        self.before = module.participation.count.clone()
-
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """One row: who was there, and who reported."""
         module: Any = pl_module
         if trainer.is_global_zero:
-            reported = module.participation.count > self.before
             available = batch.available.cpu().numpy()
-            records.append_masks(self.folder, int(batch.round), available, reported.cpu().numpy())
+            reported = np.zeros_like(available)
+            reported[module.reported.cpu().numpy()] = True
+            records.append_masks(self.folder, int(batch.round), available, reported)

@@ -56,6 +56,7 @@ class FederatedRound(L.LightningModule):
         self.update = 0
         self.sent = {"comm/up_bytes_total": 0, "comm/down_bytes_total": 0}
         self.row: dict[str, float] = {}
+        self.reported = torch.empty(0, dtype=torch.int64)
         self.evaluated: dict[str, float] = {}
         self._restored: dict[str, Any] | None = None
         self._restored_weights: dict[str, Tensor] | None = None
@@ -155,6 +156,7 @@ class FederatedRound(L.LightningModule):
             here = ids % self.ranks.world == self.ranks.rank
             self.memory.write(ids[here], {name: row[here] for name, row in rows.items()})
         self.update += direction is not None
+        self.reported = answers.reported
         self.participation.record(available, answers.reported, direction is not None)
         seconds = time.perf_counter() - started
         self._warn_if_stuck(info)
