@@ -18,7 +18,6 @@ from rich.table import Table
 import build
 import door
 import faults as faults_of
-from impatient import tables
 from impatient.aggregators.base import Aggregator
 from impatient.checks import ConfigError, check, integer
 from impatient.contract.laws import LAWS
@@ -56,10 +55,10 @@ def main(cfg: DictConfig) -> None:
         trial = Trial(partial(make_rule, plain.get("algo")), plain["num_clients"])
         check(*trial.make().check(trial.n))
     except OmegaConfBaseException as error:
-        tables.show_faults(ConfigError(f"config: {error}"))
+        door.show_faults(ConfigError(f"config: {error}"))
         sys.exit(1)
     except ConfigError as error:
-        tables.show_faults(error)
+        door.show_faults(error)
         sys.exit(1)
     logging.getLogger("impatient.round").setLevel(logging.ERROR)  # one law lets clients fail
     table = Table(title=f"{plain['algo']['_target_']}, {trial.n} clients", title_justify="left")

@@ -12,7 +12,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from impatient import tables
 from impatient.checks import ConfigError
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
@@ -41,7 +40,7 @@ def enter(main: Callable[[], Any]) -> None:
             raise ConfigError(*faults)
         main()
     except ConfigError as error:
-        tables.show_faults(error)
+        show_faults(error)
     except JobError as error:
         print(f"a job of the sweep failed, perhaps others too; each has its own train.log\n{error}", file=sys.stderr)
     except (CompactHydraException, OmegaConfBaseException) as error:
@@ -49,10 +48,16 @@ def enter(main: Callable[[], Any]) -> None:
         print(f"{error}{cause}", file=sys.stderr)
     except OSError as error:  # a run deals with its own: this is Hydra making the run's folder
         why = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        tables.show_faults(ConfigError(f"the run's folder cannot be written ({why}); set hydra.run.dir to another one"))
+        show_faults(ConfigError(f"the run's folder cannot be written ({why}); set hydra.run.dir to another one"))
     else:
         return
     sys.exit(1)
+
+
+def show_faults(error: ConfigError) -> None:
+    """Every fault on a line of its own, on stderr."""
+    count = len(error.faults)
+    print(f"{count} fault{'s' * (count != 1)} in the configuration:", *error.faults, sep="\n  ", file=sys.stderr)
 
 
 def group_faults(overrides: list[str]) -> list[str]:

@@ -77,7 +77,7 @@ def main(cfg: DictConfig) -> None:
         folder, ckpt = locate(cfg.run, cfg.ckpt_path)
         tables.show_metrics(f"{ckpt}", evaluate(folder, ckpt, cfg.data_dir))
     except ConfigError as error:
-        tables.show_faults(error)
+        door.show_faults(error)
         sys.exit(1)
 
 

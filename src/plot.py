@@ -15,6 +15,7 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
+import door
 from impatient.checks import ConfigError, check, flag, integer, one_of
 from impatient.plots import classes, lines, participation, partition, staleness, style
 from impatient.plots import runs as reading
@@ -146,4 +147,4 @@ def with_folders(args: list[str]) -> list[str]:
 
 if __name__ == "__main__":
     sys.argv = [sys.argv[0], *with_folders(sys.argv[1:])]
-    main()
+    door.enter(main)

@@ -27,7 +27,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 import door
 import faults as faults_of
-from impatient import tables
 from impatient.checks import ConfigError, check, integer, number
 from impatient.theory import report
 
@@ -120,7 +119,7 @@ def main(cfg: DictConfig) -> None:
     except ConfigError as error:
         if not single:
             raise
-        tables.show_faults(error)
+        door.show_faults(error)
         sys.exit(1)
 
 

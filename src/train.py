@@ -175,7 +175,7 @@ def main(cfg: DictConfig) -> float | None:
         return metric
     except (ConfigError, BadUpdateError, OSError) as error:  # the user's or the machine's: no traceback helps
         if isinstance(error, ConfigError):
-            tables.show_faults(error)
+            door.show_faults(error)
         else:
             log.error("%s", error)
         if not single:

@@ -1,6 +1,5 @@
 """What a run prints: the federation at the start, the results at the end."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from impatient.availability.base import Availability
-from impatient.checks import ConfigError
 from impatient.data.dataset import Clients, Dataset
 
 
@@ -61,9 +59,3 @@ def show_metrics(title: str, metrics: Mapping[str, float]) -> None:
     for key, value in metrics.items():
         table.add_row(key, f"{value:.6f}")
     Console().print(table)
-
-
-def show_faults(error: ConfigError) -> None:
-    """Every fault on a line of its own, on stderr."""
-    count = len(error.faults)
-    print(f"{count} fault{'s' * (count != 1)} in the configuration:", *error.faults, sep="\n  ", file=sys.stderr)
