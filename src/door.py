@@ -2,19 +2,17 @@
 
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import CompactHydraException
-from omegaconf.errors import OmegaConfBaseException
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from impatient.checks import ConfigError
-
-CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+from impatient.checks import ConfigError, check
+from overrides import composition_faults, group_faults
 
 
 class JobError(RuntimeError):
@@ -33,19 +31,29 @@ def enter(main: Callable[[], Any]) -> None:
     if os.environ.get("HYDRA_FULL_ERROR") == "1":
         main()
         return
+    overrides = [arg for arg in sys.argv[1:] if not arg.startswith("-")]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors over instead of printing them
     try:
-        faults = group_faults([arg for arg in sys.argv[1:] if not arg.startswith("-")])
-        if faults:
-            raise ConfigError(*faults)
+        check(*group_faults(overrides))
         main()
+        sys.stdout.flush()  # here, where a closed pipe is no surprise
     except ConfigError as error:
         show_faults(error)
     except JobError as error:
         print(f"a job of the sweep failed, perhaps others too; each has its own train.log\n{error}", file=sys.stderr)
-    except (CompactHydraException, OmegaConfBaseException) as error:
-        cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
-        print(f"{error}{cause}", file=sys.stderr)
+    except (HydraException, OmegaConfBaseException) as error:
+        elsewhere = any(arg.startswith(("-cd", "-cp", "-cn", "--config")) for arg in sys.argv)
+        faults = [] if elsewhere else composition_faults(overrides, Path(sys.argv[0]).stem)
+        if faults:
+            show_faults(ConfigError(*faults))
+        else:
+            cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
+            print(f"{error}{cause}", file=sys.stderr)
+    except KeyboardInterrupt:  # a sweep's: a run deals with its own
+        print("stopped; each run that had begun goes on with ckpt_path=last, in the same folder", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has gone, as in `… --help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:  # a run deals with its own: this is Hydra making the run's folder
         why = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         show_faults(ConfigError(f"the run's folder cannot be written ({why}); set hydra.run.dir to another one"))
@@ -54,33 +62,22 @@ def enter(main: Callable[[], Any]) -> None:
     sys.exit(1)
 
 
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """Dicts and lists, all interpolations resolved, without the groups that only set others' values.
+
+    Raises ConfigError where one cannot be resolved, or a value is missing.
+    """
+    try:
+        resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        raise ConfigError(f"{error.full_key}: is missing; give {error.full_key}=…") from error
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{error.full_key}: {str(error.msg or error).splitlines()[0]}; give a value") from error
+    assert isinstance(resolved, dict)
+    return {str(key): value for key, value in resolved.items() if key not in ("experiment", "sweep", "debug")}
+
+
 def show_faults(error: ConfigError) -> None:
     """Every fault on a line of its own, on stderr."""
     count = len(error.faults)
     print(f"{count} fault{'s' * (count != 1)} in the configuration:", *error.faults, sep="\n  ", file=sys.stderr)
-
-
-def group_faults(overrides: list[str]) -> list[str]:
-    """Config groups that are given no choice's name, at which Hydra itself stops with a traceback."""
-    faults = []
-    for override in overrides:
-        try:
-            (parsed,) = OverridesParser.create().parse_overrides([override])
-        except CompactHydraException:  # Hydra will say so
-            continue
-        name, value = parsed.key_or_group, parsed.value()
-        is_group = "/" in name or (name and (CONFIGS / name).is_dir())
-        if not is_group or parsed.is_sweep_override() or parsed.is_force_add() or isinstance(value, dict):
-            continue
-        listed = value if isinstance(value, list) and not parsed.is_delete() else [value]
-        if not all(_names(item) or (item is None and parsed.is_delete()) for item in listed):
-            said = override.partition("=")[2]
-            choices = ", ".join(sorted(path.stem for path in (CONFIGS / name).glob("*.yaml")))
-            there_are = f"there are {choices}; " if choices else ""
-            faults.append(f"{name}={said}: names no choice; {there_are}leave it out for the default")
-    return faults
-
-
-def _names(item: Any) -> bool:
-    """Whether this can be a choice's name: text, in which an interpolation names something."""
-    return isinstance(item, str) and "${" not in re.sub(r"\$\{[\w/@.:]*\w[\w/@.:]*\}", "", item)

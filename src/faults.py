@@ -8,7 +8,7 @@ from typing import Any
 
 from hydra.utils import get_object
 
-from impatient.checks import flag, integer, number, one_of
+from impatient.checks import flag, integer, known, number, one_of
 from impatient.memory import free_bytes
 
 Config = Mapping[str, Any]
@@ -50,7 +50,7 @@ OTHERS = ("seeds", "model", "trainer", "callbacks", "logger", "paths", "choices"
 
 def scalar_faults(cfg: Config) -> list[str]:
     """Types and ranges of the plain keys, and keys that there are none of."""
-    known = [*SCALARS, *NODES, *OTHERS]
+    keys = [*SCALARS, *NODES, *OTHERS]
     no_groups = [key for key in (*NODES, *OTHERS) if not isinstance(cfg.get(key, {}), Mapping)]
     given, cfg = cfg, {key: value for key, value in cfg.items() if key not in no_groups}
     seeds = cfg.get("seeds") or {}
@@ -59,13 +59,13 @@ def scalar_faults(cfg: Config) -> list[str]:
         integer("threads", cfg.get("threads"), 1, 1024),
         integer("seed", cfg.get("seed"), 0, 2**32 - 1),
         *(integer(f"seeds.{k}", seeds.get(k), 0, 2**32 - 1) for k in SEEDS if seeds.get(k) != cfg.get("seed")),
-        *(_unknown(f"seeds.{key}", key, SEEDS) for key in seeds),
+        *(known(f"seeds.{key}", key, SEEDS) for key in seeds),
         one_of("weights", cfg.get("weights"), ("equal", "samples")),
         one_of("on_bad_update", cfg.get("on_bad_update"), ("fail", "skip")),
         None if isinstance(cfg.get("ckpt_path"), str | None) else f"ckpt_path={cfg['ckpt_path']}: give a file, or last",
         number("server.lr", (cfg.get("server") or {}).get("lr", 1.0), 0, open_low=True),
         *(f"{key}={given[key]}: must be a group of settings" for key in no_groups),
-        *(_unknown(key, key, known) for key in cfg),
+        *(known(key, key, keys) for key in cfg),
         *_trainer_faults(cfg.get("trainer") or {}, cfg.get("rounds")),
     ]
     return [fault for fault in checked if fault]
@@ -101,15 +101,12 @@ def _trainer_faults(trainer: Config, rounds: Any) -> list[str]:
 
 def _instead(key: str) -> str:
     near = difflib.get_close_matches(key, TRAINER, 1)
-    known = {"fast_dev_run": "use debug=fast", "logger": "use the group logger", "callbacks": "use the group callbacks"}
-    return f"; {known[key]}" if key in known else f"; did you mean {near[0]}?" if near else ""
-
-
-def _unknown(path: str, key: str, known: Any) -> str | None:
-    if key in known:
-        return None
-    near = difflib.get_close_matches(key, list(known), 1)
-    return f"{path}: unknown key" + (f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}")
+    instead = {
+        "fast_dev_run": "use debug=fast",
+        "logger": "use the group logger",
+        "callbacks": "use the group callbacks",
+    }
+    return f"; {instead[key]}" if key in instead else f"; did you mean {near[0]}?" if near else ""
 
 
 def node_faults(path: str, node: Any) -> list[str]:
@@ -123,7 +120,7 @@ def node_faults(path: str, node: Any) -> list[str]:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return []
     keys = [key for key in node if not str(key).startswith("_")]
-    return [fault for key in keys if (fault := _unknown(f"{path}.{key}", key, list(parameters)))]
+    return [fault for key in keys if (fault := known(f"{path}.{key}", key, parameters))]
 
 
 def cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ python src/theory.py study=waiting
 import inspect
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,8 +23,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from hydra.types import RunMode
 from hydra.utils import get_object, instantiate
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 
 import door
 import faults as faults_of
@@ -75,9 +75,15 @@ def outcome_of(cfg: dict[str, Any]) -> report.Outcome:
         with report.style():
             outcome = study()
     except ConfigError as error:
-        raise ConfigError(*(f"study.{fault}" for fault in error.faults)) from error
+        raise ConfigError(*(f"study.{_with_its_key(fault, cfg['study'])}" for fault in error.faults)) from error
     assert isinstance(outcome, report.Outcome)
     return outcome
+
+
+def _with_its_key(fault: str, study: Mapping[str, Any]) -> str:
+    """A fault of one of `pmins` speaks of pmin: the key is what can be typed."""
+    name = re.split("[=: ]", fault)[0]
+    return fault.replace(name, f"{name}s", 1) if name not in study and f"{name}s" in study else fault
 
 
 def not_writable(folder: Path) -> str | None:
@@ -109,13 +115,8 @@ def main(cfg: DictConfig) -> None:
     """Compose, run, and turn a user's mistake into one message and exit status 1."""
     single = HydraConfig.get().mode == RunMode.RUN
     try:
-        try:
-            plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"config: {error}") from error
-        assert isinstance(plain, dict)
         name = str(dict(HydraConfig.get().runtime.choices)["study"])
-        run({str(key): value for key, value in plain.items()}, name, list(HydraConfig.get().overrides.task))
+        run(door.plain(cfg), name, list(HydraConfig.get().overrides.task))
     except ConfigError as error:
         if not single:
             raise

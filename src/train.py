@@ -26,7 +26,6 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 import build
 import door
@@ -36,22 +35,13 @@ from impatient import allocator, tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
 from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, StoppedError, check_disk, read_header
+from impatient.lit.progress import RoundProgress
 from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
 from impatient.plots.groups import setting
 from impatient.round import BadUpdateError
 
 log = logging.getLogger("impatient")
-
-
-def resolved(cfg: DictConfig) -> dict[str, Any]:
-    """Plain dicts, all interpolations resolved. Raises ConfigError where one cannot be."""
-    try:
-        plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"config: {error}") from error
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items() if key not in ("experiment", "sweep", "debug")}
 
 
 def group_of(cfg: Config) -> str:
@@ -65,7 +55,7 @@ def _with_group(cfg: Config, node: Config) -> Config:
     return {**node, "group": node.get("group") or group_of(cfg)}
 
 
-def make_trainer(cfg: Config) -> L.Trainer:
+def make_trainer(cfg: Config, job: int | None) -> L.Trainer:
     """Lightning's Trainer with our logger, checkpoints and progress. Raises ConfigError for arguments it refuses."""
     faults: list[str] = []
     loggers = [
@@ -78,6 +68,9 @@ def make_trainer(cfg: Config) -> L.Trainer:
         for name, node in (cfg.get("callbacks") or {}).items()
         if node is not None
     ]
+    for callback in callbacks:
+        if isinstance(callback, RoundProgress) and job is not None:
+            callback.label = f"#{job}  "
     # Last, so that whatever the others keep of a round is there before the checkpoint that counts it.
     callbacks.sort(key=lambda callback: isinstance(callback, Checkpoint))
     trainer = build.make(
@@ -90,14 +83,17 @@ def make_trainer(cfg: Config) -> L.Trainer:
     return trainer
 
 
-def run(cfg: Config, overrides: list[str]) -> float:
-    """Train. Returns the final test accuracy, or the objective for a task without classes."""
+def run(cfg: Config, overrides: list[str], job: int | None) -> float:
+    """Train. Returns the final test accuracy, or the objective for a task without classes.
+
+    job: its number in a sweep, where the lines of several may mix: no tables, and the number before each line.
+    """
     parts = build.validate(cfg)
     torch.set_num_threads(cfg["threads"])
     allocator.keep_freed_memory()
     ckpt = resume.checkpoint_of(cfg)
     header = read_header(ckpt) if ckpt else None
-    trainer = make_trainer(cfg)
+    trainer = make_trainer(cfg, job)
     dm = build.datamodule(cfg, parts)
     module = build.round_module(cfg, parts, dm)
     size = memory_bytes(parts.aggregator.slots, dm.num_clients, module.model, parts.memory)
@@ -115,7 +111,8 @@ def run(cfg: Config, overrides: list[str]) -> float:
     elif resume.is_main():
         check_disk(folder / "checkpoints", size, module.model)
         resume.keep_what_was(folder, cfg, done)
-        tables.show_federation(dm.data, dm.clients, dm.availability)
+        if job is None:
+            tables.show_federation(dm.data, dm.clients, dm.availability)
         resume.write(folder / "overrides.json", json.dumps(overrides))
         resume.write(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(cfg))))
         partition.save(folder / "partition.json", dm.clients.indices)
@@ -132,7 +129,7 @@ def run(cfg: Config, overrides: list[str]) -> float:
         "versions": {"impatient": "0.1.0", "torch": torch.__version__, "lightning": L.__version__},
     }
     if trainer.is_global_zero:
-        _finish(folder, summary, module)
+        _finish(folder, summary, module, job)
     return _metric(summary)
 
 
@@ -140,13 +137,21 @@ def _metric(summary: dict[str, Any]) -> float:
     return float(summary.get("test/acc", summary["train/objective"]))
 
 
-def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound) -> None:
+def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound, job: int | None) -> None:
     resume.write(folder / "summary.json", json.dumps(summary, indent=2))
     if wandb.run is not None:
         wandb.run.summary.update({k: v for k, v in summary.items() if k.startswith("hash/")})
     if module.participation.count.sum() == 0:
         log.warning("nobody ever took part: the model is as it was initialised")
-    tables.show_summary(summary, folder)
+    if job is None:
+        tables.show_summary(summary, folder)
+    else:
+        print(f"#{job}  done in {summary['wall_seconds']:.3g} s: {folder}\n", end="", flush=True)
+
+
+def _is_new(run: Any) -> bool:
+    """Whether the run's folder is named by the time."""
+    return "${now:" in OmegaConf.to_container(run)["dir"]  # type: ignore[call-overload, index]
 
 
 def _forget(folder: Path) -> None:
@@ -166,11 +171,14 @@ def main(cfg: DictConfig) -> float | None:
         log.setLevel(logging.WARNING)  # one voice
     failed = True
     try:
-        plain = resolved(cfg)
+        plain = door.plain(cfg)
+        if single and plain["ckpt_path"] == "last" and _is_new(HydraConfig.get().run):
+            raise ConfigError("ckpt_path=last: a new folder holds no checkpoint; add hydra.run.dir=<the run's folder>")
         if not single and (plain.get("trainer") or {}).get("devices") != 1:
             raise ConfigError("trainer: several ranks would each run the whole sweep; start one command a run")
         plain["choices"] = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
-        metric = run(plain, list(HydraConfig.get().overrides.task))
+        job = None if single else HydraConfig.get().job.num
+        metric = run(plain, list(HydraConfig.get().overrides.task), job)
         failed = False
         return metric
     except (ConfigError, BadUpdateError, OSError) as error:  # the user's or the machine's: no traceback helps

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,40 +12,16 @@ import torch
 from torch import nn
 
 import build
-import door
 import resume
 from impatient.checks import ConfigError
 from impatient.data.quadratic import Quadratic
 from impatient.lit.checkpoint import AtomicCheckpointIO, SaveError, check_disk
 from impatient.memory import MemorySettings, free_bytes, memory_bytes
 from impatient.messages import Slot
-from test_cli import python
+from test_cli import QUICK, ROOT, python
 from test_configs import config, faults
 
 # Hydra's door --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", ["null", "3", "nan", "true", "[1]", "[null]", "${..}"])
-def test_a_group_that_is_given_no_choice(value: str) -> None:
-    (fault,) = door.group_faults([f"algo={value}", "num_clients=3", "model=cnn"])
-    assert fault.startswith(f"algo={value}: names no choice; there are fedavg_all, ")
-
-
-@pytest.mark.parametrize(
-    "override",
-    [
-        "algo=mifa",
-        "algo=[mifa]",
-        "~algo",
-        "~algo=mifa",
-        "algo={init: zero}",
-        "algo=mifa,fedavg_is",
-        "algo=${data}",
-        "x=${",
-    ],
-)
-def test_what_hydra_deals_with_itself(override: str) -> None:
-    assert door.group_faults([override]) == []
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
@@ -51,6 +29,18 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     output = python("train.py", f"hydra.run.dir={tmp_path}/file/run", code=1)
     assert re.search(r"the run's folder cannot be written \(.*file/run: Not a directory\)", output)
     assert "Traceback" not in output
+
+
+def test_a_reader_that_goes_away() -> None:
+    """As in `plot.py --help | head -1`: the pipe is closed before all is written."""
+    command = f"{sys.executable} {ROOT / 'src/plot.py'} --help | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("", 1)
+
+
+def test_a_new_folder_has_no_last_checkpoint() -> None:
+    output = python("train.py", *QUICK, "ckpt_path=last", code=1)
+    assert "ckpt_path=last: a new folder holds no checkpoint; add hydra.run.dir=" in output
 
 
 @pytest.mark.slow

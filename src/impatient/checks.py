@@ -1,7 +1,8 @@
 """Faults in a user's configuration, gathered so that one message names them all."""
 
+import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -57,3 +58,12 @@ def one_of(name: str, value: Any, allowed: Sequence[Any]) -> str | None:
 def flag(name: str, value: Any) -> str | None:
     """Say that `value` is neither true nor false; None if it is."""
     return None if isinstance(value, bool) else f"{name}={value}: must be true or false"
+
+
+def known(name: str, key: str, keys: Iterable[Any]) -> str | None:
+    """Say that `key` is none of the keys there are, and the nearest of those; None if it is one."""
+    there = [str(other) for other in keys]
+    if key in there:
+        return None
+    near = difflib.get_close_matches(key, there, 1)
+    return f"{name}: unknown key; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(there) or 'none'}")

@@ -37,11 +37,11 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def accepted(overrides: list[str], folder: str = "run") -> dict[str, Any] | str:
     """The config of a line, as train.py sees it, or the message that refuses it."""
     try:
-        faults = door.group_faults(overrides)
+        faults = overrides.group_faults(overrides)
         if faults:
             raise ConfigError(*faults)
         cfg = compose("train", overrides=[f"paths.run_dir={folder}", *overrides])
-        plain = train.resolved(cfg)
+        plain = door.plain(cfg)
         build.validate(plain)
         return {**plain, "choices": {"data": "d", "algo": "a"}}
     except (ConfigError, CompactHydraException) as error:  # the latter Hydra prints as it is, without a traceback

@@ -66,15 +66,6 @@ def test_one_of_three_diverges(tmp_path: Path, launcher: str) -> None:
 
 
 @pytest.mark.slow
-def test_one_of_three_cannot_be(tmp_path: Path) -> None:
-    sweep = ["-m", *QUICK, "rounds=3", "availability.pmin=0.5,2,0.9", f"hydra.sweep.dir={tmp_path}"]
-    output = python("train.py", *sweep, code=1)
-    assert "availability.pmin=2: must be a number in [0, 1]" in output
-    assert [(tmp_path / str(job) / "summary.json").exists() for job in range(3)] == [True, False, True]
-    assert "pmin=2" in (tmp_path / "1/train.log").read_text()
-
-
-@pytest.mark.slow
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     python("train.py", *QUICK, "rounds=3", f"hydra.run.dir={folder}")
@@ -90,3 +81,20 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     for summary in summaries:
         del summary["wall_seconds"]
     assert summaries[0] == summaries[1]
+
+
+@pytest.mark.slow
+def test_what_will_fail_is_said_before_anything_runs(tmp_path: Path) -> None:
+    sweep = ["-m", *QUICK, "rounds=3", "seed=0,1", f"hydra.sweep.dir={tmp_path}/m"]
+    output = python("train.py", *sweep, "availability.pmin=0.5,2", code=1)
+    said = "2 of 4 jobs will fail, the others run:\n  availability.pmin=2: must be a number in [0, 1] (#2, #3)"
+    assert said in output
+    assert sorted(path.parent.name for path in tmp_path.glob("m/*/summary.json")) == ["0", "1"]
+    assert "pmin=2" in (tmp_path / "m/2/train.log").read_text()
+
+
+@pytest.mark.slow
+def test_where_no_job_can_run_none_is_started(tmp_path: Path) -> None:
+    output = python("train.py", "-m", *QUICK, "rounds=-3,0", f"hydra.sweep.dir={tmp_path}/m", code=1)
+    assert "rounds=-3: must be an integer >= 1\n  rounds=0: must be" in output
+    assert not list(tmp_path.glob("**/train.log"))

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from multiprocessing import parent_process
 from typing import Any
 
 import lightning as L
@@ -13,7 +14,13 @@ from impatient.checks import check, number
 
 
 class RoundProgress(ProgressBar):
-    """Round, active devices, loss and accuracy. Without a terminal: a line every `seconds`, and one at the end."""
+    """Round, active devices, loss and accuracy.
+
+    Without a terminal, and in a process that shares it with others: a line every `seconds`, and one at the end, each
+    after the `label`.
+    """
+
+    label = ""
 
     def __init__(self, seconds: float = 10.0) -> None:
         super().__init__()
@@ -34,7 +41,7 @@ class RoundProgress(ProgressBar):
         """Open the bar."""
         self.printed = time.monotonic()
         console = Console(file=sys.stdout)
-        if self.enabled and trainer.is_global_zero and console.is_terminal:
+        if self.enabled and trainer.is_global_zero and console.is_terminal and parent_process() is None:
             self.bar = Progress(
                 TextColumn("round"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[text]}"),
                 TimeRemainingColumn(), console=console,
@@ -51,7 +58,9 @@ class RoundProgress(ProgressBar):
             self.bar.update(self.task, completed=trainer.global_step, text=describe(row))
         elif trainer.global_step == trainer.max_steps or time.monotonic() - self.printed >= self.seconds:
             self.printed = time.monotonic()
-            print(f"round {trainer.global_step}/{trainer.max_steps}  {describe(row)}", flush=True)
+            # In one piece, the end of the line with it: others may write to the same terminal.
+            line = f"{self.label}round {trainer.global_step}/{trainer.max_steps}  {describe(row)}\n"
+            print(line, end="", flush=True)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Close the bar."""
