@@ -5,23 +5,22 @@ python src/check.py algo=my_rule
 
 import logging
 import sys
-import traceback
 from functools import partial
 from typing import Any
 
 import hydra
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import build
 import door
 import faults as faults_of
 from impatient.aggregators.base import Aggregator
 from impatient.checks import ConfigError, check, integer
-from impatient.contract.laws import LAWS
 from impatient.contract.trial import Trial
+from impatient.contract.verdict import Report, judge
 
 
 def make_rule(node: Any) -> Aggregator:
@@ -33,44 +32,53 @@ def make_rule(node: Any) -> Aggregator:
     return made
 
 
-def try_law(law: Any, trial: Trial) -> tuple[str, str]:
-    """The verdict, and why."""
+def own_faults(rule: Aggregator, num_clients: int) -> list[str]:
+    """What the rule says against this number of clients; nothing where it cannot say it: then the law `api` tells."""
     try:
-        reason = law(trial)
-    except AssertionError as error:
-        return "broken", str(error).splitlines()[0]
-    except Exception as error:  # a rule may raise anything
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return "broken", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
-    return ("not tried", reason) if reason else ("holds", law.__doc__.split(": ", 1)[1].rstrip("."))
+        return [fault for fault in rule.check(num_clients) if isinstance(fault, str)]
+    except Exception:  # a rule may raise anything
+        return []
+
+
+def show(title: str, report: Report) -> None:
+    """A table of the laws, and below it, in lines that nothing cuts, every reason."""
+    table = Table(title=Text(title, overflow="fold"), title_justify="left")
+    for column in ("law", "", "says"):
+        table.add_column(column, overflow="fold")
+    for verdict in report.verdicts:
+        outcome = verdict.outcome.upper() if verdict.outcome == "broken" else verdict.outcome
+        table.add_row(verdict.law, outcome, Text(verdict.says))
+    Console().print(table)
+    for line in report.raised:
+        print(line)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for verdict in report.verdicts:
+        if verdict.outcome != "holds":
+            reasons.setdefault((verdict.outcome, verdict.why), []).append(verdict.law)
+    for (outcome, why), names in reasons.items():
+        print(f"{', '.join(names)}: {outcome}: {why}")
 
 
 @hydra.main(version_base="1.3", config_path="../configs", config_name="check")
 def main(cfg: DictConfig) -> None:
-    """Try all laws; exit status 1 where one is broken."""
+    """Try all laws; exit status 1 where one is broken, or where the rule raises."""
     try:
-        plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-        assert isinstance(plain, dict)
+        plain = door.plain(cfg)
         check(integer("num_clients", plain["num_clients"], 2, 1000))
         trial = Trial(partial(make_rule, plain.get("algo")), plain["num_clients"])
-        check(*trial.make().check(trial.n))
-    except OmegaConfBaseException as error:
-        door.show_faults(ConfigError(f"config: {error}"))
-        sys.exit(1)
+        check(*own_faults(trial.make(), trial.n))
     except ConfigError as error:
         door.show_faults(error)
         sys.exit(1)
     logging.getLogger("impatient.round").setLevel(logging.ERROR)  # one law lets clients fail
-    table = Table(title=f"{plain['algo']['_target_']}, {trial.n} clients", title_justify="left")
-    for column in ("law", "", "why"):
-        table.add_column(column)
-    verdicts = {name: try_law(law, trial) for name, law in LAWS.items()}
-    for name, (verdict, why) in verdicts.items():
-        table.add_row(name, verdict.upper() if verdict == "broken" else verdict, why)
-    Console().print(table)
-    broken = [name for name, (verdict, _) in verdicts.items() if verdict == "broken"]
-    print(f"{len(broken)} of {len(LAWS)} laws broken: {', '.join(broken)}" if broken else "no law is broken")
-    sys.exit(len(broken) > 0)
+    report = judge(trial)
+    show(f"{plain['algo']['_target_']}, {trial.n} clients", report)
+    broken, count = report.named("broken"), len(report.verdicts)
+    if broken:
+        print(f"{len(broken)} of {count} laws broken: {', '.join(broken)}")
+    elif not report.raised:
+        print(f"no law is broken, {len(report.named('holds'))} of {count} hold")
+    sys.exit(bool(broken or report.raised))
 
 
 if __name__ == "__main__":

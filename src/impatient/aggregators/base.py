@@ -36,13 +36,17 @@ class Aggregator(ABC):
 
     Laws, in impatient.contract.laws, run over every configs/algo/*.yaml by the tests, over any rule by src/check.py:
 
+    api      every method takes what is said here and gives it in these types, dtypes and shapes, for any P
     sum      collect(A ∪ B) = collect(A) + collect(B); with A = 0 it gives zeros of the same keys, shapes and dtypes
-    local    a round touches the rows of the clients at hand only: O(A·P), never O(N·P)
-    stored   differences are formed from the value as the memory will store it, and summed in float64
-    resume   saving and loading between any two rounds changes nothing
-    world    whole or in chunks: equal up to the order of summation
+    local    a round touches the rows of the clients at hand only: O(A·P), never O(N·P); State holds no [N, P]
+    stored   differences are formed from the value as the memory will store it, and summed in float64 (`recomputed`)
+    resume   saving and loading between any two rounds changes nothing; no global generator, no clock
+    world    whole, in chunks or over several ranks: equal up to the order of summation
     honest   select ⊆ available; what a client answered is booked in step, never in select (it may fail to return)
     empty    a round with nobody has a stated outcome, finite and documented
+    self     what a method gives depends on its arguments alone, and leaves them as they are
+    traffic  whole bytes; what is selected is what is sent
+    says     `knowledge`, `check`, `waits` and `awaited` say what is so
     """
 
     slots: ClassVar[Mapping[str, Slot]] = {}
@@ -86,6 +90,14 @@ class Aggregator(ABC):
     def after(self, state: State, params: Flat, info: RoundInfo) -> tuple[Ids, Rows] | None:
         """Memory rows that need the model after the step: their ids and values; rare."""
         return None
+
+    def recomputed(self, rows: Rows, weight: Tensor) -> State:
+        """The part of State that sums up all rows, from the rows; for the law `stored` only.
+
+        Memory rows [N, P] in the dtype in which they are stored, a_i [N] → what State must equal at any time; nothing
+        by default, and then the law is not tried.
+        """
+        return {}
 
     def awaited(self, state: State, info: RoundInfo) -> Ids:
         """The clients that hold the rule up; nobody by default."""

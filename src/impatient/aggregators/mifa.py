@@ -1,6 +1,7 @@
 """MIFA: Memory-augmented Impatient Federated Averaging."""
 
 import torch
+from torch import Tensor
 
 from impatient.aggregators.base import FLOAT_BYTES, Aggregator, ids_of, weighted_sum
 from impatient.checks import check, flag, one_of
@@ -76,6 +77,10 @@ class MIFA(Aggregator):
             return None, state
         scale = info.lr if self.normalise_by_lr else 1.0
         return mean * (scale / heard if self.start == "average_seen" else scale), state
+
+    def recomputed(self, rows: Rows, weight: Tensor) -> State:
+        """mean = Σ a_i·G_i over all N, whatever the start: those not heard yet have G_i = 0."""
+        return {"mean": weighted_sum(weight, rows["G"])}
 
     def awaited(self, state: State, info: RoundInfo) -> Ids:
         """With wait_all, those not heard yet."""

@@ -11,11 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from impatient.aggregators.base import Aggregator
+from impatient.aggregators.base import Aggregator, ids_of
+from impatient.contract.failing import NotFiniteError, UnplayableError
 from impatient.data.rounds import Batches
 from impatient.engine.local import Engine, LocalSGD, Task, Work, descend
 from impatient.memory import ClientMemory
 from impatient.messages import ClientPlan, ClientReport, Flat, RoundInfo
+from impatient.ranks import Ranks
 from impatient.rng import stream
 from impatient.round import Answers, ask_clients
 
@@ -96,7 +98,9 @@ class Server:
         chunk: int = 100,
         shuffle: bool = False,
         skip_bad: bool = False,
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks or Ranks()
         self.rule, self.clients, self.prob = rule, clients, prob
         self.n, p = clients.u.shape
         self.weight = shares(*[1] * self.n) if weight is None else weight
@@ -105,7 +109,7 @@ class Server:
         self.chunk, self.shuffle, self.skip_bad = chunk, shuffle, skip_bad
         self.w = torch.zeros(p, dtype=dtype)
         self.state = rule.init(self.w, self.n)
-        self.memory = ClientMemory(rule.slots, self.n, self.w, dtype=rows)
+        self.memory = ClientMemory(rule.slots, self.n, self.w, dtype=rows, ranks=self.ranks)
         self.round = self.update = 0
 
     def info(self, available: Tensor) -> RoundInfo:
@@ -119,11 +123,11 @@ class Server:
         return Batches(torch.zeros(*shape, 1, dtype=torch.int64), torch.ones(shape, dtype=torch.int64))
 
     def play(self, available: Tensor) -> tuple[Answers, Tensor | None]:
-        """One round: what came, and the direction."""
+        """One round: what came, and the direction. Raises UnplayableError where a run would stop."""
         info, rule = self.info(available), self.rule
         ids = rule.select(self.state, info)
-        if not available[ids].all():
-            raise AssertionError(f"round {self.round}: select names a device that is not available")
+        if not torch.isin(ids, ids_of(available)).all():
+            raise UnplayableError("select names a client that is not there")
         if self.shuffle:
             ids = ids[torch.from_numpy(stream(0, "shuffle", self.round).permutation(len(ids)))]
         answers = ask_clients(
@@ -140,13 +144,18 @@ class Server:
             0,
             self.chunk,
             self.skip_bad,
+            self.ranks,
         )
         direction, self.state = rule.step(self.state, answers.sums, self.w, answers.reported, info)
+        if direction is not None and not direction.isfinite().all():
+            raise NotFiniteError("the direction is not finite")
         if direction is not None:
             self.w = self.w - direction.to(self.w.dtype)
             self.update += 1
         if late := rule.after(self.state, self.w, info):
-            self.memory.write(*late)
+            ids, rows = late
+            here = ids % self.ranks.world == self.ranks.rank
+            self.memory.write(ids[here], {name: row[here] for name, row in rows.items()})
         self.round += 1
         return answers, direction
 

@@ -1,4 +1,4 @@
-"""A rule on trial: the federation it meets, and what is said when it fails."""
+"""A rule on trial, and the federation it meets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,22 +9,21 @@ from torch import Tensor
 from impatient.aggregators.base import Aggregator
 from impatient.contract.federation import Server, bowls, coins, shares
 from impatient.memory import ClientMemory
-from impatient.messages import Ids, Rows, State
+from impatient.messages import Ids, Rows
+from impatient.ranks import Ranks
 
 P = 4
-Recompute = Callable[[Rows, Tensor], State]
 
 
 @dataclass(frozen=True)
 class Trial:
     """A rule and how many clients it is tried on: unequal weights and chances, so that nothing cancels by accident.
 
-    make: a fresh rule at each call; recompute: memory rows [N, P], weight [N] → the part of State that sums them up.
+    make: a fresh rule at each call.
     """
 
     make: Callable[[], Aggregator]
     n: int = 6
-    recompute: Recompute | None = None
 
     @property
     def weight(self) -> Tensor:
@@ -37,32 +36,25 @@ class Trial:
         return torch.tensor([(0.9, 0.3, 0.6, 0.5, 0.8, 0.4)[i % 6] for i in range(self.n)], dtype=torch.float64)
 
     def server(
-        self, dtype: torch.dtype = torch.float64, rows: torch.dtype = torch.float64, **options: bool | int
+        self,
+        dtype: torch.dtype = torch.float64,
+        rows: torch.dtype = torch.float64,
+        p: int = P,
+        **options: bool | int | Ranks,
     ) -> Server:
-        """Decaying rate, three local steps, noise."""
+        """Decaying rate, three local steps, noise; p parameters."""
         settings = {"lr": 0.1, "decay": "inverse_sqrt", "steps": 3, "dtype": dtype, "rows": rows, **options}
-        return Server(self.make(), bowls(self.n, P, noise=0.3), self.weight, self.prob, **settings)  # type: ignore[arg-type]
+        return Server(self.make(), bowls(self.n, p, noise=0.3), self.weight, self.prob, **settings)  # type: ignore[arg-type]
 
     def masks(self, rounds: int, seed: int = 0) -> Tensor:
-        """Coins, bool [rounds, N]."""
-        return coins(self.prob, rounds, self.n, seed)
+        """Coins, bool [rounds, N]; in every seventh round everybody is there, so that a rule that waits goes on."""
+        table = coins(self.prob, rounds, self.n, seed)
+        table[6::7] = True
+        return table
 
     def mask(self, there: bool) -> Tensor:
         """Everybody or nobody."""
         return torch.full((self.n,), there)
-
-
-def require(holds: object, why: str) -> None:
-    """Raise AssertionError(why) unless it holds."""
-    if not holds:
-        raise AssertionError(why)
-
-
-def close(ours: Tensor, theirs: Tensor, why: str, rtol: float = 1e-12, atol: float = 1e-12) -> None:
-    """Raise AssertionError(why) where the two differ by more than rounding."""
-    if not torch.allclose(ours, theirs, rtol, atol):
-        off = float((ours.double() - theirs.double()).abs().max())
-        raise AssertionError(f"{why}: off by {off:.2g}")
 
 
 class Watched(ClientMemory):
