@@ -5,9 +5,11 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+import lightning as L
 import torch
 from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
+from lightning.pytorch.loggers.logger import Logger
 from torch import nn
 
 import faults as faults_of
@@ -22,7 +24,8 @@ from impatient.engine.auto import EngineChoice, refuse_batch_norm
 from impatient.engine.local import Engine, LocalSGD
 from impatient.lit.datamodule import FederatedDataModule, Seeds
 from impatient.lit.round_module import FederatedRound
-from impatient.memory import MemorySettings, free_bytes
+from impatient.machine import free_bytes
+from impatient.memory import MemorySettings
 from impatient.rng import torch_stream
 
 KINDS = {
@@ -33,6 +36,11 @@ KINDS = {
     "client": LocalSGD,
     "engine": EngineChoice,
     "memory": MemorySettings,
+    "server": torch.optim.Optimizer,
+    "model": nn.Module,
+    "callbacks": L.Callback,
+    "logger": Logger,
+    "trainer": L.Trainer,
 }
 
 
@@ -55,14 +63,15 @@ def validate(cfg: Config) -> Parts:
     faults = faults_of.scalar_faults(cfg)
     made: dict[str, Any] = {}
     for node in faults_of.NODES:
-        found = faults_of.node_faults(node, cfg.get(node))
+        found = faults_of.node_faults(node, cfg.get(node), KINDS[node])
         faults += found
         if not found:
             made[node] = of_kind(node, make(node, cfg[node], faults), cfg[node], faults)
-    faults += faults_of.node_faults("model", cfg.get("model"))
+    for node in ("model", "trainer"):
+        faults += faults_of.node_faults(node, cfg.get(node), KINDS[node])
     for group in ("callbacks", "logger"):
         for name, node in (cfg.get(group) or {}).items():
-            faults += faults_of.node_faults(f"{group}.{name}", node) if node is not None else []
+            faults += faults_of.node_faults(f"{group}.{name}", node, KINDS[group]) if node is not None else []
     if made.get("server"):
         _try("server", lambda: _steps(made["server"]), faults)
     faults += faults_of.cross_faults(cfg, made)
@@ -72,12 +81,11 @@ def validate(cfg: Config) -> Parts:
 
 
 def of_kind(path: str, made: Any, node: Config, faults: list[str]) -> Any:
-    """The object, or None and a fault where the target makes something else."""
-    kind = KINDS.get(path)
-    if made is None or (callable(made) if kind is None else isinstance(made, kind)):
+    """The object, or None and a fault where _partial_ made something else of the target."""
+    if made is None or (callable(made) if path == "server" else isinstance(made, KINDS[path])):
         return made
-    wanted = "a _partial_ optimizer" if kind is None else f"an instance of {kind.__module__}.{kind.__name__}"
-    faults.append(f"{path}._target_={node['_target_']}: makes a {type(made).__name__}, not {wanted}")
+    wanted = "wanted" if path == "server" else "not wanted"
+    faults.append(f"{path}._target_={node['_target_']}: _partial_=true is {wanted} here")
     return None
 
 

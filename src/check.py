@@ -25,7 +25,7 @@ from impatient.contract.verdict import Report, judge
 
 def make_rule(node: Any) -> Aggregator:
     """A fresh rule. Raises ConfigError where its config does not make one."""
-    faults = faults_of.node_faults("algo", node)
+    faults = faults_of.node_faults("algo", node, Aggregator)
     made = None if faults else build.of_kind("algo", build.make("algo", node, faults), node, faults)
     if made is None:
         raise ConfigError(*faults)

@@ -2,14 +2,16 @@
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, get_type_hints
 
 from hydra.utils import get_object
 
 from impatient.checks import flag, integer, known, number, one_of
-from impatient.memory import free_bytes
+from impatient.machine import free_bytes
 
 Config = Mapping[str, Any]
 
@@ -67,6 +69,7 @@ def scalar_faults(cfg: Config) -> list[str]:
         *(f"{key}={given[key]}: must be a group of settings" for key in no_groups),
         *(known(key, key, keys) for key in cfg),
         *_trainer_faults(cfg.get("trainer") or {}, cfg.get("rounds")),
+        *_folder_faults(cfg),
     ]
     return [fault for fault in checked if fault]
 
@@ -99,6 +102,19 @@ def _trainer_faults(trainer: Config, rounds: Any) -> list[str]:
     ]
 
 
+def _folder_faults(cfg: Config) -> list[str]:
+    """Callbacks and loggers write into the run's folder only: in any other, another run may write the same files."""
+    run = Path(str((cfg.get("paths") or {}).get("run_dir"))).absolute()
+    faults = []
+    for group in ("callbacks", "logger"):
+        for name, node in (cfg.get(group) or {}).items():
+            folder = node.get("folder") if isinstance(node, Mapping) else None
+            home = run / "checkpoints" if (group, name) == ("callbacks", "checkpoint") else run
+            if folder is not None and Path(os.path.abspath(str(folder))) != home:
+                faults.append(f"{group}.{name}.folder={folder}: must be {home}; set hydra.run.dir to another folder")
+    return faults
+
+
 def _instead(key: str) -> str:
     near = difflib.get_close_matches(key, TRAINER, 1)
     instead = {
@@ -109,18 +125,32 @@ def _instead(key: str) -> str:
     return f"; {instead[key]}" if key in instead else f"; did you mean {near[0]}?" if near else ""
 
 
-def node_faults(path: str, node: Any) -> list[str]:
-    """Keys that the node's target does not take."""
+def node_faults(path: str, node: Any, kind: type = object) -> list[str]:
+    """Keys that the node's target does not take, and targets that make no `kind`: nothing else is ever called."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         return [f"{path}={node}: must be a config group with a _target_"]
     try:
-        parameters = inspect.signature(get_object(node["_target_"])).parameters
+        target = get_object(node["_target_"])
+        parameters = inspect.signature(target).parameters
+        made = target if isinstance(target, type) else get_type_hints(target).get("return")
     except Exception as error:
         return [f"{path}._target_={node['_target_']}: cannot be imported: {error}"]
+    if not isinstance(made, type) or made is Any or not issubclass(made, kind):
+        wanted = f"{kind.__module__}.{kind.__name__}" if kind is not object else "a class"
+        return [f"{path}._target_={node['_target_']}: must be {wanted}, or a function that is annotated to return one"]
+    faults = [fault for key, child in node.items() for fault in _inner_faults(f"{path}.{key}", child)]
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return []
+        return faults
     keys = [key for key in node if not str(key).startswith("_")]
-    return [fault for key in keys if (fault := known(f"{path}.{key}", key, parameters))]
+    return faults + [fault for key in keys if (fault := known(f"{path}.{key}", key, parameters))]
+
+
+def _inner_faults(path: str, value: Any) -> list[str]:
+    """Targets inside of a node's values, which would be called too."""
+    if isinstance(value, Mapping):
+        return node_faults(path, value) if "_target_" in value else []
+    inner = enumerate(value) if isinstance(value, list) else ()
+    return [fault for i, child in inner for fault in _inner_faults(f"{path}.{i}", child)]
 
 
 def cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:

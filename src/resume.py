@@ -17,6 +17,12 @@ from impatient.lit.checkpoint import read_header
 
 log = logging.getLogger("impatient")
 
+# What a run writes, and would write over; the first of them before all others.
+OURS = (
+    *("overrides.json", "config.yaml", "partition.json", "metrics.csv", "clients.csv", "participation.csv"),
+    *("summary.json", "checkpoints"),
+)
+
 
 def is_main() -> bool:
     """Whether this is the one process, or the first of several ranks: the one that writes and speaks."""
@@ -35,7 +41,7 @@ def with_saved_overrides(argv: list[str]) -> list[str]:
     try:
         before = [arg for arg in json.loads(saved.read_text()) if arg.split("=", 1)[0].lstrip("+~") not in own]
     except (OSError, ValueError, AttributeError) as error:
-        sys.exit(f"{saved}: cannot be read ({error}); remove it and give all overrides again")
+        sys.exit(f"{saved}: cannot be read ({error}); write [] into it and give all overrides again")
     return [argv[0], *before, *argv[1:]]
 
 
@@ -46,8 +52,11 @@ def checkpoint_of(cfg: Config) -> str | None:
     """
     run = Path(cfg["paths"]["run_dir"])
     asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
+    there = [name for name in OURS if (run / name).exists()] if is_main() else []
+    if there and asked in (None, "last") and OURS[0] not in there:
+        raise ConfigError(f"hydra.run.dir={run}: has a {there[0]} that no run wrote; name another folder")
     if asked is None:
-        if is_main() and ((run / "metrics.csv").exists() or last.parent.exists()):
+        if there:
             raise ConfigError(
                 f"hydra.run.dir={run}: holds a run already; resume it with ckpt_path=last, or name another"
             )

@@ -83,7 +83,7 @@ def make_trainer(cfg: Config, job: int | None) -> L.Trainer:
     return trainer
 
 
-def run(cfg: Config, overrides: list[str], job: int | None) -> float:
+def run(cfg: Config, overrides: list[str], job: int | None = None) -> float:
     """Train. Returns the final test accuracy, or the objective for a task without classes.
 
     job: its number in a sweep, where the lines of several may mix: no tables, and the number before each line.
@@ -156,7 +156,11 @@ def _is_new(run: Any) -> bool:
 
 def _forget(folder: Path) -> None:
     """Remove a folder in which nothing but Hydra's own notes was written."""
-    if folder != Path.cwd() and {path.name for path in folder.iterdir()} <= {".hydra", "train.log"}:
+    if (
+        folder != Path.cwd()
+        and not folder.is_symlink()
+        and {path.name for path in folder.iterdir()} <= {".hydra", "train.log"}
+    ):
         shutil.rmtree(folder)
 
 

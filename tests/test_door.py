@@ -16,7 +16,7 @@ import resume
 from impatient.checks import ConfigError
 from impatient.data.quadratic import Quadratic
 from impatient.lit.checkpoint import AtomicCheckpointIO, SaveError, check_disk
-from impatient.memory import MemorySettings, free_bytes, memory_bytes
+from impatient.memory import MemorySettings, memory_bytes
 from impatient.messages import Slot
 from test_cli import QUICK, ROOT, python
 from test_configs import config, faults
@@ -143,13 +143,6 @@ class Unsaveable:
 # What the machine can take -------------------------------------------------------------------------------------------
 
 
-def test_free_memory_is_what_a_child_can_take() -> None:
-    free = free_bytes()
-    assert free is None or 50e6 < free < 1e14
-    if Path("/proc/meminfo").exists():
-        assert free is not None
-
-
 def test_a_memory_above_what_is_free_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Linear(99, 10)  # 1,000 parameters: 100 clients take 400 kB in float32
     settings = MemorySettings()
@@ -198,7 +191,11 @@ def test_more_batches_than_fit_the_memory(key: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["++algo._target_=os.getcwd", "~algo.init", "~algo.normalise_by_lr"], r"makes a str, not an instance of"),
+        (
+            ["++algo._target_=os.getcwd", "~algo.init", "~algo.normalise_by_lr"],
+            r"algo\._target_=os\.getcwd: must be impatient\.aggregators\.base\.Aggregator, or a function",
+        ),
+        (["++algo._partial_=true"], r"_partial_=true is not wanted here"),
         (["server._target_=torch.optim.LBFGS"], "server: "),
         (["++server._partial_=false"], "server"),
         (["+trainer.gradient_clip_val=1"], r"trainer\.gradient_clip_val=1: has no meaning for rounds"),

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from impatient.checks import ConfigError, check, number, one_of
+from impatient.machine import free_bytes
 from impatient.messages import Ids, Rows, Slot
 from impatient.ranks import Ranks
 
@@ -98,28 +98,3 @@ def memory_bytes(slots: Mapping[str, Slot], num_clients: int, model: nn.Module, 
     if free is not None and size > free:
         raise ConfigError(f"{what}, and {free / 1e9:.3g} GB are free on {settings.device}; {way_out}")
     return size
-
-
-def free_bytes(device: str = "cpu") -> int | None:
-    """What can still be taken of a device's memory; None where nobody tells. auto counts as the CPU.
-
-    On Linux the smaller of MemAvailable and what the process' control group (a container, a Slurm job) has left.
-    """
-    if device.startswith("cuda"):
-        return torch.cuda.mem_get_info(device)[0]
-    lines = _lines("/proc/meminfo")
-    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    groups = [line.split(":")[-1] for line in _lines("/proc/self/cgroup")[:1]]
-    for group in {"", *groups}:
-        home = f"/sys/fs/cgroup{group.rstrip('/')}"
-        limit, used = (next(iter(_lines(f"{home}/memory.{name}")), "") for name in ("max", "current"))
-        if limit.isdigit() and used.isdigit():
-            free.append(int(limit) - int(used))
-    return max(0, min(free)) if free else None
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []

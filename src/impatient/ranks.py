@@ -19,7 +19,11 @@ class Ranks:
 
     def own(self, ids: Ids) -> Ids:
         """Those of `ids` that live here."""
-        return ids if self.world == 1 else ids[ids % self.world == self.rank]
+        return ids if self.world == 1 else ids[self.here(ids)]
+
+    def here(self, ids: Ids) -> Tensor:
+        """Which of `ids` those are, bool [A]."""
+        return ids % self.world == self.rank
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over all ranks, on the device and in the dtype of `tensor` (float or int)."""

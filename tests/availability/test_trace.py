@@ -138,6 +138,19 @@ def test_pickles_are_not_opened(tmp_path):
     assert "cannot be read" in fault(str(bare))
 
 
+def test_records_are_no_mask(tmp_path):
+    path = tmp_path / "records.npy"
+    np.save(path, np.zeros((3, 4), dtype=[("a", "f4"), ("b", "i8")]))
+    assert "must hold only 0 and 1" in fault(str(path))
+
+
+def test_a_header_that_promises_more_than_the_file_has(tmp_path):
+    path = tmp_path / "huge.npy"
+    np.save(path, np.zeros((3, 2)))
+    path.write_bytes(path.read_bytes().replace(b"(3, 2), }         ", b"(3000000000, 2), }"))
+    assert "cannot be read" in fault(str(path))
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

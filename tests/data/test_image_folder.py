@@ -121,6 +121,27 @@ def test_a_decompression_bomb_is_refused(root, monkeypatch):
         ImageFolder(str(root), [6, 4]).load(1, 0)
 
 
+def test_pixels_are_counted_before_they_are_decoded(root):
+    """A few kB that would be 250 MB."""
+    Image.new("1", (9_000, 9_000)).save(root / "train" / "cat" / "1.png")
+    with pytest.raises(ConfigError, match=r"1\.png \(9000 x 9000 pixels; more than 67,108,864 are not decoded\)"):
+        ImageFolder(str(root), [6, 4]).load(1, 0)
+
+
+def test_a_name_does_not_open_other_formats(root):
+    """Pillow goes by the content: PostScript, which Ghostscript would run, by any name."""
+    path = root / "train" / "cat" / "1.png"
+    Image.new("RGB", (4, 6)).save(path, format="EPS")
+    with pytest.raises(ConfigError, match=r"1\.png \(cannot identify image file"):
+        ImageFolder(str(root), [6, 4]).load(1, 0)
+
+
+def test_more_than_the_memory_is_refused_before_decoding(root, monkeypatch):
+    monkeypatch.setattr("impatient.data.image_folder.free_bytes", lambda: 863)  # 2·6·6·4·3 bytes are 864
+    with pytest.raises(ConfigError, match=r"size=\[6, 4\]: 6 images of .* take 8\.64e-07 GB of memory"):
+        ImageFolder(str(root), [6, 4]).load(1, 0)
+
+
 def test_deep_images_are_refused(root):
     Image.fromarray(np.full((6, 4), 1000, dtype=np.uint16)).save(root / "test" / "cat" / "deep.png")
     with pytest.raises(ConfigError, match=r"deep\.png .*more than 8 bits"):

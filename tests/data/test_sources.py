@@ -75,18 +75,19 @@ def test_mnist_cut_short_is_said_to_be_broken(mnist_root, no_network, tmp_path):
 @pytest.mark.parametrize(
     ("name", "stats", "file"),
     [
-        ("mnist", MNIST_STATS, "MNIST/raw/t10k-labels-idx1-ubyte"),
+        ("mnist", MNIST_STATS, "MNIST/raw/train-images-idx3-ubyte and 3 other files"),
         ("fashion_mnist", MNIST_STATS, "FashionMNIST/raw/train-images-idx3-ubyte"),
-        ("cifar10", CIFAR_STATS, "cifar-10-batches-py/data_batch_5"),
+        ("cifar10", CIFAR_STATS, "cifar-10-batches-py/data_batch_1 and 6 other files"),
     ],
 )
 def test_no_files_and_no_network(name, stats, file, tmp_path, no_network):
     with pytest.raises(ConfigError) as caught:
-        TorchVision(name, str(tmp_path), **stats).load(100, 0)
+        TorchVision(name, str(tmp_path / "mistyped"), **stats).load(100, 0)
     (message,) = caught.value.faults
     for part in (f"data={name}", str(tmp_path), file, "IMPATIENT_DATA_DIR", "paths.data_dir", "no route"):
         assert part in message
-    assert list(tmp_path.iterdir()) == []  # nothing half done is left
+    assert len(message) < 600
+    assert list(tmp_path.iterdir()) == []  # nothing half done is left, and no folder of that name
     assert socket.getdefaulttimeout() is None
 
 
@@ -130,6 +131,21 @@ def test_cifar10_layout(tmp_path, monkeypatch, no_network):
     (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(b"cut")
     with pytest.raises(ConfigError, match=r"data=cifar10: the files in .*cifar-10-batches-py are broken"):
         source.load(100, 0)
+
+
+def test_a_foreign_pickle_is_not_opened(tmp_path, monkeypatch, no_network):
+    """CIFAR-10's files are pickles: torchvision opens those with the published checksums, and no others."""
+
+    class Bomb:
+        def __reduce__(self):
+            return (tmp_path / "executed").touch, ()
+
+    write_cifar(tmp_path, monkeypatch)
+    for file in (tmp_path / "cifar-10-batches-py").iterdir():
+        file.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ConfigError, match="are broken"):
+        TorchVision("cifar10", str(tmp_path), **CIFAR_STATS).load(100, 0)
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_download_is_moved_into_place(tmp_path, monkeypatch, capsys):

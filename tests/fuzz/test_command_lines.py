@@ -18,6 +18,7 @@ import door
 import train
 from impatient.checks import ConfigError
 from impatient.round import BadUpdateError
+from overrides import group_faults
 
 SMALL = ("rounds=2", "num_clients=10")
 
@@ -37,7 +38,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def accepted(overrides: list[str], folder: str = "run") -> dict[str, Any] | str:
     """The config of a line, as train.py sees it, or the message that refuses it."""
     try:
-        faults = overrides.group_faults(overrides)
+        faults = group_faults(overrides)
         if faults:
             raise ConfigError(*faults)
         cfg = compose("train", overrides=[f"paths.run_dir={folder}", *overrides])

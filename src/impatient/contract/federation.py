@@ -154,7 +154,7 @@ class Server:
             self.update += 1
         if late := rule.after(self.state, self.w, info):
             ids, rows = late
-            here = ids % self.ranks.world == self.ranks.rank
+            here = self.ranks.here(ids)
             self.memory.write(ids[here], {name: row[here] for name, row in rows.items()})
         self.round += 1
         return answers, direction

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import gc
 import random
 import sys
 import time
@@ -36,11 +37,15 @@ def nothing_from_outside() -> Iterator[None]:
     np.random.seed(271828)
     random.seed(271828)
     fresh = _generators()
+    collects = gc.isenabled()
+    gc.disable()  # what others hooked to it may time it
     sys.setprofile(lambda frame, event, called: _watch(frame, event, called, read))
     try:
         yield
     finally:
         sys.setprofile(profiler)
+        if collects:
+            gc.enable()
         after = _generators()
         torch.default_generator.set_state(before["torch"])
         np.random.set_state(before["numpy"])

@@ -15,11 +15,15 @@ import torch
 from PIL import Image, ImageOps
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from impatient.checks import check, integer, one_of
+from impatient.checks import ConfigError, check, integer, one_of
 from impatient.data.dataset import Dataset, Source
 from impatient.data.vision import check_channels, check_folder
+from impatient.machine import free_bytes
 
 SHOWN = 5  # faults named in one message
+# What IMG_EXTENSIONS stand for. Pillow goes by a file's content, and runs Ghostscript on PostScript.
+FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
+MOST_PIXELS = 2**26  # of one image: 8000 x 8000, 200 MB while it is decoded
 Listing = list[tuple[str, int, int, int]]
 
 logger = logging.getLogger(__name__)
@@ -134,6 +138,12 @@ class ImageFolder(Source):
     def _decode(self, listing: Listing) -> tuple[torch.Tensor, torch.Tensor]:
         """uint8 [n, C, H, W] and int64 [n]. Raises ConfigError naming the images that cannot be read."""
         start = time.perf_counter()
+        size, free = len(listing) * self.height * self.width * self.channels, free_bytes()
+        if free is not None and 2 * size > free:  # held twice while channels move to the front
+            raise ConfigError(
+                f"size={[self.height, self.width]}: {len(listing)} images of {self.root} take {2 * size / 1e9:.3g} GB "
+                f"of memory while they are decoded, and {free / 1e9:.3g} GB are free; make them smaller, or fewer"
+            )
         x = np.empty((len(listing), self.height, self.width, self.channels), dtype=np.uint8)
 
         def decode(i: int) -> str | None:
@@ -154,7 +164,9 @@ class ImageFolder(Source):
 
     def _read(self, path: Path) -> np.ndarray:
         """[H, W, C]."""
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise ValueError(f"{image.width} x {image.height} pixels; more than {MOST_PIXELS:,} are not decoded")
             if image.mode.startswith(("I", "F")):  # Pillow would clip these, not scale them
                 raise ValueError(f"mode {image.mode}: more than 8 bits a channel; convert it first")
             image.load()

@@ -127,6 +127,7 @@ class TorchVision(Source):
     def _download(self) -> None:
         """Download into a folder of its own under root, then move each file into place: never half a file."""
         logger.info("%s is not under %s: downloading", self.known.title, self.root)
+        was_there = self.root.exists()
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".download-", dir=self.root) as fresh:
@@ -140,12 +141,15 @@ class TorchVision(Source):
                     (self.root / file).parent.mkdir(parents=True, exist_ok=True)
                     os.replace(Path(fresh) / file, self.root / file)
         except Exception as error:  # urllib, sockets, checksums, a full or read-only disk
-            reason = " ".join(str(error).split())
+            if not was_there:  # mistyped, perhaps
+                with contextlib.suppress(OSError):
+                    self.root.rmdir()
+            reason = " ".join(str(error).split())[-160:]  # the last of several tries
+            first, *others = self._missing()
             raise ConfigError(
                 f"data={self.name}: {self.known.title} is not under {self.root.absolute()}, and the download failed "
-                f"({type(error).__name__}: {reason}). Without a network put there {', '.join(self._missing())} "
-                f"(or {', '.join(self.known.archives)}), or set paths.data_dir or the environment variable "
-                "IMPATIENT_DATA_DIR to the folder that holds them"
+                f"({type(error).__name__}: {reason}). Set paths.data_dir (or the variable IMPATIENT_DATA_DIR) "
+                f"to the folder that holds {first} and {len(others)} other files of it, or {self.known.archives[0]}"
             ) from error
 
 

@@ -21,9 +21,9 @@ class CSVMetrics(Logger):
     On resume, rows of rounds that will be run again and a torn last line are cut before appending.
     """
 
-    def __init__(self, folder: str, filename: str = "metrics.csv") -> None:
+    def __init__(self, folder: str) -> None:
         super().__init__()
-        self.path = Path(folder) / filename
+        self.path = Path(folder) / "metrics.csv"
         self.columns: list[str] = []
 
     @property

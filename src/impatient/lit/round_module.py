@@ -153,7 +153,7 @@ class FederatedRound(L.LightningModule):
         self._descend(direction, t)
         if late := self.aggregator.after(self.state, self.flat.get(), info):
             ids, rows = late
-            here = ids % self.ranks.world == self.ranks.rank
+            here = self.ranks.here(ids)
             self.memory.write(ids[here], {name: row[here] for name, row in rows.items()})
         self.update += direction is not None
         self.reported = answers.reported
