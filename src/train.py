@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 import warnings
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from omegaconf import DictConfig, OmegaConf
 import build
 import door
 import resume
+import sweep
 from faults import Config
 from impatient import allocator, tables
 from impatient.checks import ConfigError
@@ -149,6 +151,14 @@ def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound, job: 
         print(f"#{job}  done in {summary['wall_seconds']:.3g} s: {folder}\n", end="", flush=True)
 
 
+def _stopped(folder: Path) -> None:
+    """Exit status 130; but a job beside others returns, and starts no other, so that these can save as well."""
+    if parent_process() is None:
+        sys.exit(130)
+    sweep.stopped = True
+    _forget(folder)
+
+
 def _is_new(run: Any) -> bool:
     """Whether the run's folder is named by the time."""
     return "${now:" in OmegaConf.to_container(run)["dir"]  # type: ignore[call-overload, index]
@@ -174,6 +184,9 @@ def main(cfg: DictConfig) -> float | None:
     if not resume.is_main():
         log.setLevel(logging.WARNING)  # one voice
     failed = True
+    if sweep.stopped:
+        _stopped(folder)
+        return None
     try:
         plain = door.plain(cfg)
         if single and plain["ckpt_path"] == "last" and _is_new(HydraConfig.get().run):
@@ -199,9 +212,13 @@ def main(cfg: DictConfig) -> float | None:
     except SIGTERMException:
         sys.exit(143)
     except (StoppedError, KeyboardInterrupt):
-        sys.exit(130)
+        _stopped(folder)
+        return None
     except SystemExit as error:  # Lightning's, after a Ctrl-C that it saw itself
-        sys.exit(130 if isinstance(error.__context__, KeyboardInterrupt) else error.code)
+        if isinstance(error.__context__, KeyboardInterrupt):
+            _stopped(folder)
+            return None
+        raise
     except Exception as error:
         _note(folder)
         if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):

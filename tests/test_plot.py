@@ -68,7 +68,9 @@ def test_nothing_to_draw_is_one_message(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["plain", "with space", "algo=mifa,seed=0", "it's", "a[1]", "${x}", "ünï"])
+@pytest.mark.parametrize(
+    "name", ["plain", "with space", "algo=mifa,seed=0", "it's", "it\\'s", "end\\", "a\\b", 'a"b', "a[1]", "${x}", "ünï"]
+)
 def test_folders_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).mkdir()
@@ -127,7 +129,14 @@ def test_unfinished_runs_are_drawn_or_dropped(sweep: Path, capsys: pytest.Captur
         (["panels=[a]"], "panels="),
         (["unfinished=skip"], "unfinished=skip"),
         (["formats=[gif]"], "formats=gif: must be one of png"),
-        (["formats=[]"], "formats=None"),
+        (["formats=[]"], "formats=[]: name at least one of png"),
+        (["formats=null"], "name at least one of png"),
+        (["formats=3"], "formats=3: give a list"),
+        (["metrics=[3]"], "metrics=[3]: give a list of names"),
+        (["metrics=[[a]]"], "metrics=[[a]]: give a list of names"),
+        (["metrics=[nothing/such]"], "metrics: nothing/such: no run has this column; did you mean"),
+        (["out=[a]"], "out=['a']: must be one folder"),
+        (["out=''"], "out=: is empty"),
         (["metrics=[tset/acc]"], "did you mean test/acc?"),
         (["metrics={a: 1}"], "metrics="),
         (["kind=participation"], "no run has a participation.csv"),
@@ -142,6 +151,77 @@ def test_wrong_settings(sweep: Path, capsys: pytest.CaptureFixture[str], overrid
         run(capsys, [sweep], *overrides)
     assert said in str(caught.value)
     assert not (sweep / "plots").exists()
+
+
+def test_a_format_may_stand_alone(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written, _ = run(capsys, [sweep], "formats=png", "out=3", f"out={sweep}/made")
+    assert [p.name for p in written] == ["curves.png", "table.md", "table.csv"]
+
+
+@pytest.mark.parametrize("what", ["out", "curves.png", "table.md"])
+def test_files_that_cannot_be_written(sweep: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """The folder is a file; a folder stands where a figure or the table is to go."""
+    out = sweep / "made"
+    if what == "out":
+        out.write_text("")
+    else:
+        (out / what).mkdir(parents=True)
+    with pytest.raises(ConfigError) as caught:
+        run(capsys, [sweep], "formats=[png]", f"out={out}")
+    (fault,) = caught.value.faults
+    assert fault.startswith(f"out={out}: is a file; name a folder" if what == "out" else f"{out}/{what}: cannot be")
+
+
+@pytest.mark.parametrize(
+    ("kind", "override", "said"),
+    [
+        (
+            "staleness",
+            "metrics=[test/acc]",
+            "metrics=[test/acc]: kind=staleness does not take metrics, kind=curves does",
+        ),
+        ("staleness", "x=bytes", "x=bytes: kind=staleness does not take x, kind=curves does"),
+        ("staleness", "at=3", "at=3: kind=staleness does not take at, kind=curves and kind=classes do"),
+        ("staleness", "panels=algo", "panels=algo: kind=staleness does not take panels"),
+        ("classes", "logy=true", "logy=true: kind=classes does not take logy"),
+        ("classes", "at=3", ""),
+        ("staleness", "panels=null", ""),
+        ("curves", "at=3", ""),
+    ],
+)
+def test_a_setting_that_a_kind_does_not_take_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, override: str, said: str
+) -> None:
+    columns = {"staleness/tau_mean": [0, 1, 2, 3], "staleness/tau_max": [0, 1, 2, 3], "test/acc/a": [0, 0, 0, 1]}
+    write(tmp_path / "r", COLUMNS | columns, config())
+    written, output = run(capsys, [tmp_path], "formats=[png]", f"kind={kind}", override)
+    assert written
+    assert output.count("does not take") == bool(said)
+    assert not said or f"warning: {said}" in output
+
+
+def test_the_defaults_are_those_of_the_yaml() -> None:
+    cfg = settings()
+    assert {key: cfg[key] for key in plot.TAKEN} == {key: default for key, (default, _) in plot.TAKEN.items()}
+
+
+def test_characters_without_a_glyph_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run without a config goes by its folder's name; dollar signs there are no formula."""
+    for name in ("日本", "a$b_{$"):
+        (write(tmp_path / name, COLUMNS) / "config.yaml").unlink()
+    _, said = run(capsys, [tmp_path], "formats=[png]")
+    assert said.count("characters that the figure's font lacks") == 1
+    assert "Glyph" not in said
+
+
+def test_one_broken_file_leaves_the_others(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Empty, header only, torn: each named once, and the other three runs drawn."""
+    for name, text in (("empty", ""), ("head", "round,train/loss\n"), ("torn", "round,tr")):
+        write(sweep / name, COLUMNS, config("fedavg_is")).joinpath("metrics.csv").write_text(text)
+    written, said = run(capsys, [sweep], "formats=[png]")
+    assert len(written) == 3
+    for name in ("empty", "head", "torn"):
+        assert said.count(f"{name}/metrics.csv: ") == 1
 
 
 def test_all_wrong_settings_at_once(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from run_folder import config, write
 
-from impatient.plots.groups import Group, data_set, flat, group, label, panel_key, setting
+from impatient.plots.groups import Group, data_set, flat, group, label, natural, panel_key, setting
 from impatient.plots.runs import Run, read
 
 
@@ -85,7 +85,13 @@ def test_panels_hold_what_the_labels_then_do_not_say(tmp_path: Path) -> None:
     assert panel_key(groups, None) is None
     assert [(g.label, g.panel) for g in label(groups, "availability.pmin")] == [
         ("MIFA", 0.1), ("FedAvg-IS", 0.1), ("MIFA", 0.2)]  # fmt: skip
-    assert [g.label for g in label(groups)] == ["MIFA, pmin = 0.1", "MIFA, pmin = 0.2", "FedAvg-IS, pmin = 0.1"]
+    assert [g.label for g in label(groups)] == ["MIFA, p_min = 0.1", "MIFA, p_min = 0.2", "FedAvg-IS, p_min = 0.1"]
+
+
+def test_numbers_stand_in_their_order(tmp_path: Path) -> None:
+    said = labels(tmp_path, *[config(client__epochs=e) for e in (10, 2, 1)])
+    assert said == ["MIFA, epochs = 1", "MIFA, epochs = 2", "MIFA, epochs = 10"]
+    assert sorted(["a 1e-05", "a 0.5", "a 0.25", "b"], key=natural) == ["a 1e-05", "a 0.25", "a 0.5", "b"]
 
 
 def test_equal_labels_are_told_apart() -> None:

@@ -61,6 +61,86 @@ def test_curves_a_row_a_metric_a_column_a_panel(tmp_path: Path) -> None:
     saved(figure, tmp_path)
 
 
+def test_the_axis_begins_at_zero_and_the_line_where_it_was_evaluated(tmp_path: Path) -> None:
+    """Evaluated in round 2 and 3 only. On a log axis 0 has no place."""
+    made = sheet(run(tmp_path / "0", train__loss=[None, None, 2, 1], test__acc=[None, None, 0.3, 0.4]))
+    figure, _ = lines.draw(made)
+    for ax in figure.axes:
+        assert -1 < ax.get_xlim()[0] <= 0
+        assert np.asarray(ax.lines[0].get_xdata()).tolist() == [2, 3]
+        assert ax.get_ylim()[0] > 0  # the 0 is of x alone
+    figure, _ = lines.draw(made, logx=True)
+    assert figure.axes[0].get_xlim()[0] > 1
+
+
+def test_each_of_few_evaluations_has_a_marker(tmp_path: Path) -> None:
+    runs = [run(tmp_path / a, config(a)) for a in ("mifa", "fedavg_is")]
+    figure, _ = lines.draw(sheet(*runs))
+    assert [line.get_markevery() for line in figure.axes[0].lines] == [None, None]
+
+
+CROSSED = [("mifa", 0.1), ("mifa", 0.2), ("fedavg_is", 0.1), ("fedavg_is", 0.2)]
+
+
+def test_colours_follow_the_rule_and_dashes_the_rest(tmp_path: Path) -> None:
+    runs = [run(tmp_path / f"{a}{p}", config(a, availability__pmin=p)) for a, p in CROSSED]
+    figure, _ = lines.draw(sheet(*runs, panels=None))
+    mifa1, mifa2, is1, is2 = figure.axes[0].lines
+    assert mifa1.get_color() == mifa2.get_color() != is1.get_color() == is2.get_color()
+    assert mifa1.get_marker() == mifa2.get_marker() != is1.get_marker() == is2.get_marker()
+    assert mifa1.get_linestyle() == is1.get_linestyle() != mifa2.get_linestyle() == is2.get_linestyle()
+    (legend,) = figure.legends  # columns first: MIFA above the first value
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "MIFA", r"$p_{\min}$ = 0.1", "FedAvg-IS", r"$p_{\min}$ = 0.2"]  # fmt: skip
+    rule, first, _, second = legend.get_lines()
+    assert rule.get_color() == mifa1.get_color()
+    assert first.get_color() == second.get_color() not in style.COLOURS
+    assert [first.get_linestyle(), second.get_linestyle()] == [mifa1.get_linestyle(), mifa2.get_linestyle()]
+    saved(figure, tmp_path)
+
+
+def test_more_rests_than_dashes_still_leave_colours_to_the_rule(tmp_path: Path) -> None:
+    """Six values of p_min: five dashes and nine markers tell 45 apart."""
+    cross = [(a, p / 10) for a in ("mifa", "fedavg_is") for p in range(1, 7)]
+    runs = [run(tmp_path / f"{a}{p}", config(a, availability__pmin=p)) for a, p in cross]
+    figure, _ = lines.draw(sheet(*runs, panels=None))
+    drawn = figure.axes[0].lines
+    assert [line.get_color() for line in drawn] == [style.COLOURS[0]] * 6 + [style.COLOURS[1]] * 6
+    assert len({(str(line.get_linestyle()), line.get_marker()) for line in drawn}) == 6
+    (legend,) = figure.legends
+    texts = [text.get_text() for text in legend.get_texts() if text.get_text()]
+    assert len(texts) == 8
+
+
+def test_points_of_classes_follow_the_rule_and_the_rest(tmp_path: Path) -> None:
+    accuracies = {"test__acc__a": [0, 0, 0, 0.1]}
+    runs = [run(tmp_path / f"{a}{p}", config(a, availability__pmin=p), **accuracies) for a, p in CROSSED]
+    figure, _ = classes.draw(sheet(*runs, panels=None))
+    mifa1, mifa2, is1, is2 = (bars.lines[0] for bars in figure.axes[0].containers)
+    assert mifa1.get_color() == mifa2.get_color() != is1.get_color() == is2.get_color()
+    assert mifa1.get_marker() == is1.get_marker() != mifa2.get_marker() == is2.get_marker()
+
+
+def test_what_is_not_crossed_has_a_look_and_an_entry_a_label(tmp_path: Path) -> None:
+    """FedAvg-IS has no init: no dashes could stand for it."""
+    runs = [
+        run(tmp_path / "0"),
+        run(tmp_path / "1", config(algo__init="zero")),
+        run(tmp_path / "2", config("fedavg_is")),
+    ]
+    figure, _ = lines.draw(sheet(*runs))
+    assert len({line.get_color() for line in figure.axes[0].lines}) == 3
+    (legend,) = figure.legends
+    texts = {text.get_text() for text in legend.get_texts()} - {""}
+    assert texts == {"MIFA, init = wait_all", "MIFA, init = zero", "FedAvg-IS"}
+
+
+def test_any_text_is_typeset() -> None:
+    assert style.typeset("p_min = 1, costs $2, my_p_min_rule") == r"$p_{\min}$ = 1, costs \$2, my_p_min_rule"
+    assert style.title("model._target_", "a.b.Net") == "model._target_ = Net"
+    assert style.title("client.steps", None) == "client.steps = none"
+
+
 def test_the_band_is_one_std_to_either_side(tmp_path: Path) -> None:
     """Losses 4 … 1 and 6 … 3: means 5 … 2, std √2 all along."""
     runs = [run(tmp_path / "0"), run(tmp_path / "1", config("mifa", 1), train__loss=[6, 5, 4, 3])]
@@ -190,6 +270,31 @@ def test_classes_stand_rarest_first(tmp_path: Path) -> None:
     saved(figure, tmp_path)
     with pytest.raises(ConfigError, match="no classes"):
         classes.draw(sheet(run(tmp_path / "1")))
+
+
+def test_classes_at_an_earlier_round(tmp_path: Path) -> None:
+    made = sheet(run(tmp_path / "0", test__acc__a=[0.1, 0.2, None, 0.3]))
+    figure, notes = classes.draw(made, at=2)
+    assert np.asarray(figure.axes[0].lines[0].get_ydata()).tolist() == [0.2]
+    assert figure.axes[0].get_ylabel() == "test accuracy after round 2"
+    assert "test/acc/<class>: not evaluated in round 2; the value is of round 1" in notes
+    with pytest.raises(ConfigError, match=r"at=4: the longest run goes to round 3"):
+        classes.draw(made, at=4)
+
+
+def test_equal_counts_are_said_in_words(tmp_path: Path) -> None:
+    """Two samples of each of two classes: neither bars nor a bar of colours has anything to say."""
+    made = run(tmp_path / "0")
+    labels = np.array([[2, 2, 0], [0, 2, 2], [2, 0, 2], [2, 2, 0]])
+    records.write_clients(made.folder, [4] * 4, None, ["a", "b", "c"], labels)
+    figure, _ = partition.draw(sheet(made, kind="partition", panels=None))
+    (ax,) = figure.axes
+    assert ax.get_title() == "two_class, seed 0\n4 samples a device, 2 of each class it holds"
+    saved(figure, tmp_path)
+    labels[3] = [2, 0, 0]
+    records.write_clients(made.folder, [4, 4, 4, 2], None, ["a", "b", "c"], labels)
+    figure, _ = partition.draw(sheet(made, kind="partition", panels=None))
+    assert [ax.get_title() for ax in figure.axes] == ["two_class, seed 0\n2 samples of each class held", ""]
 
 
 def test_partition_with_classes_and_without(tmp_path: Path) -> None:

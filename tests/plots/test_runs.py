@@ -39,11 +39,13 @@ def test_folders_that_hold_nothing_are_named(tmp_path: Path) -> None:
     assert "swep: there is no such folder; did you mean" in notes[0]
     assert notes[0].endswith("sweep?")
     assert "empty: holds no run" in notes[1]
-    assert "is a file" in notes[2]
+    assert notes[2].endswith(f"file: is a file; give the folder it lies in: {tmp_path}")
     with pytest.raises(ConfigError, match="holds no run"):
         find([tmp_path / "empty"])
     with pytest.raises(ConfigError, match="at least one folder"):
         find([])
+    with pytest.raises(ConfigError, match="'': names no folder"):
+        find([""])
 
 
 def test_empty_and_nan_cells_differ(tmp_path: Path) -> None:
@@ -69,20 +71,24 @@ def test_a_run_that_never_began(tmp_path: Path) -> None:
 def test_odd_lines_are_left_out_and_said(tmp_path: Path, tail: str) -> None:
     run, notes = good(write(tmp_path / "r", LOSS, tail=tail))
     assert len(run) == 4
-    assert ["1 torn or odd line;" in note for note in notes] == [True]
+    assert ["r/metrics.csv: has 1 torn or odd line," in note for note in notes] == [True]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "no column `round`"), ("a,b\n1,2\n", "no column `round`"), ("round,a\n", "no rows"),
-     ("round,a\n0", "no rows"), (f"round,{'x' * 200_000}\n", "is no table")],
+    [("", "is empty"), ("\n", "is empty"), ("round,tr", "its first line is torn"), ("a,b\n1,2\n", "no column `round`"),
+     ("round,a\n", "has no row yet, its header alone"), ("round,a\n0", "has no whole row, 1 torn or odd"),
+     (f"round,{'x' * 200_000}\n", "is no table")],
 )  # fmt: skip
 def test_files_without_a_row(tmp_path: Path, text: str, said: str) -> None:
     write(tmp_path / "r", LOSS)
     (tmp_path / "r/metrics.csv").write_text(text)
     run, notes = read(tmp_path / "r")
     assert run is None
-    assert said in notes[-1]
+    (note,) = notes
+    assert note.startswith(f"{tmp_path}/r/metrics.csv: ")
+    assert said in note
+    assert "run it again" in note or "give other folders" in note
 
 
 def test_unfinished_runs_are_named(tmp_path: Path) -> None:

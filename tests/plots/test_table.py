@@ -11,8 +11,8 @@ from run_folder import config, write
 
 from impatient.checks import ConfigError
 from impatient.plots.runs import Run, read
-from impatient.plots.sheets import Sheet, remarks, sheets
-from impatient.plots.table import as_csv, cell, markdown, on_terminal, table
+from impatient.plots.sheets import Sheet, beginning, remarks, sheets
+from impatient.plots.table import Row, Table, as_csv, cell, markdown, on_terminal, table
 
 
 def run(folder: Path, cfg: dict[str, Any], loss: list[Any], acc: list[Any] | None) -> Run:
@@ -43,7 +43,7 @@ def test_markdown_by_hand(tmp_path: Path) -> None:
     assert markdown(made).splitlines() == [
         "digits, after round 3: mean ± standard deviation over seeds.",
         "",
-        "| availability.pmin | rule | seeds | training loss | test accuracy |",
+        "| p_min | rule | seeds | training loss | test accuracy |",
         "|---|---|---:|---:|---:|",
         "| 0.1 | MIFA | 2 | **0.2000 ± 0.1414** | **0.8000 ± 0.1414** |",
         "| 0.1 | biased FedAvg | 2 | 0.5000 ± 0 | **0.8000 ± 0** |",
@@ -63,11 +63,13 @@ def test_the_last_round_that_every_run_has(tmp_path: Path) -> None:
     ]
     made, notes = table(sheets(runs)[0][0])
     assert [row.mean for row in made.rows] == [[3], [1]]
-    assert notes == ["the table is of round 1, the last one that every run has; the longest goes to 2"]
+    assert notes == ["the table of digits is of round 1, the last one that every run has; the longest goes to 2"]
 
 
 def test_at_a_round_nobody_reached(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"at=4: the longest run of .* goes to round 3"):
+    with pytest.raises(
+        ConfigError, match=r"at=4: the longest run goes to round 3, so the table of digits cannot be made"
+    ):
         table(sheet(tmp_path), at=4)
 
 
@@ -81,13 +83,70 @@ def test_csv_keeps_every_digit(tmp_path: Path) -> None:
     assert first["test/acc seeds"] == "2"
 
 
+def printed(made: Table, width: int) -> list[list[str]]:
+    """The lines of each table."""
+    pieces = []
+    for one in on_terminal(made, width):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(one, crop=False, no_wrap=True)
+        pieces.append(console.export_text().splitlines())
+    return pieces
+
+
 def test_on_the_terminal(tmp_path: Path) -> None:
     made, _ = table(sheet(tmp_path))
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(on_terminal(made))
-    text = console.export_text()
-    assert "biased FedAvg" in text
-    assert "0.2000 ± 0.1414" in text
+    (lines,) = printed(made, 80)
+    assert lines[1] == "┃ p_min ┃ rule          ┃ seeds ┃   training loss ┃   test accuracy ┃"
+    assert lines[3] == "│ 0.1   │ MIFA          │     2 │ 0.2000 ± 0.1414 │ 0.8000 ± 0.1414 │"
+
+
+@pytest.mark.parametrize("width", [10, 60, 80, 120, 200])
+def test_no_name_and_no_number_is_ever_cut(width: int) -> None:
+    """Widths from below any single number to above all of it; 32 characters is a longer name than any metric has.
+
+    An edge of 1, then columns of 3 + 5 (p_min), 3 + 15 (client.lr = 0.1), 3 + 5 (seeds): 35; metrics 3 + 23, 3 + 17,
+    3 + 14 (1 of 2 seeds), 3 + 32. In 60 no two go together, in 80 the second and third, in 120 the first three.
+    """
+    metrics = ["train/loss_worst_decile", "comm/server_bytes", "test/acc", "x" * 32]
+    numbers = [[0.7994, 101_400.0, 0.9222, -1e-9], [0.5, 146_900.0, 0.9, 3e22]]
+    stds, best = [0.05, 7354, float("nan"), 1e-11], [True, False, False, False]
+    rules = ["MIFA, client.lr = 0.5", "biased FedAvg, client.lr = 0.1"]
+    rows = [Row(0.1, rule, [2, 2, 1, 2], values, stds, best) for rule, values in zip(rules, numbers, strict=True)]
+    pieces = printed(Table("digits", "availability.pmin", metrics, 59, rows), width)
+    said = "\n".join("\n".join(lines) for lines in pieces)
+    for text in ["train/loss_worst_decile", "comm/server_bytes", "test accuracy", "x" * 32, "p_min", "seeds"]:
+        assert text in said
+    for values in numbers:
+        for value, std in zip(values, rows[0].std, strict=True):
+            assert cell(value, std) in said
+    assert "(1 of 2 seeds)" in said
+    assert "biased FedAvg," in said
+    assert "client.lr = 0.1" in said
+    assert "…" not in said
+    assert len(pieces) == {10: 4, 60: 4, 80: 3, 120: 2, 200: 1}[width]
+    if width >= 80:
+        assert max(len(line) for lines in pieces for line in lines) <= width
+
+
+def test_a_value_of_an_earlier_round_is_said(tmp_path: Path) -> None:
+    drawn = sheet(tmp_path)
+    made, notes = table(drawn, at=2)
+    assert notes == ["train/loss, test/acc: not evaluated in round 2; the value is of round 1"]
+    made, notes = table(drawn, at=0)
+    assert notes == ["train/loss, test/acc: first evaluated after round 0, so no value there; give a larger at=…"]
+    assert all(cell(row.mean[0], row.std[0]) == "—" for row in made.rows)
+
+
+def test_where_curves_begin_is_said(tmp_path: Path) -> None:
+    assert beginning(sheet(tmp_path / "late")).startswith(
+        "digits: curves of train/loss, test/acc begin in round 1: the first"
+    )
+    runs = [run(tmp_path / "0", config("mifa"), [1, 1, 1, 1], [None, None, 1, 1]),
+            run(tmp_path / "1", config("fedavg_is"), [1, 1, 1, 1], [1, 1, 1, 1])]  # fmt: skip
+    (made,), _ = sheets(runs)
+    assert beginning(made).startswith("digits: curves of test/acc begin in round 0 to 2, last for MIFA: ")
+    (made,), _ = sheets(runs, ["train/loss"])
+    assert beginning(made) == ""
 
 
 def test_cells() -> None:

@@ -1,12 +1,15 @@
 """One job that fails leaves the others running, says so in its own log, and fails the sweep."""
 
 import json
+import os
 import re
+import signal
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from runs import HEAVY, assert_same_run, checkpoint, finish, rounds_in, start, wait_for
 
 from test_cli import QUICK, python, rows
 
@@ -98,3 +101,25 @@ def test_where_no_job_can_run_none_is_started(tmp_path: Path) -> None:
     output = python("train.py", "-m", *QUICK, "rounds=-3,0", f"hydra.sweep.dir={tmp_path}/m", code=1)
     assert "rounds=-3: must be an integer >= 1\n  rounds=0: must be" in output
     assert not list(tmp_path.glob("**/train.log"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_sweep(tmp_path: Path) -> None:
+    """Running jobs save and stop, no other is started; the same command again ends as if it had been left alone."""
+    folder, rest = tmp_path / "m", [*HEAVY, "rounds=300", "seed=0,1,2", "sweep=joblib", "hydra.launcher.n_jobs=2"]
+
+    def runs() -> list[Path]:
+        return sorted(path.parent for path in folder.glob("*/metrics.csv"))
+
+    process = start(tmp_path / "unused", *rest, f"hydra.sweep.dir={folder}", start_new_session=True)
+    assert wait_for(process, lambda: [rounds_in(run) > 20 for run in runs()] == [True, True])
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    output = finish(process, 130)
+    assert "Traceback" not in output
+    assert "stopped; each run that had begun goes on with ckpt_path=last" in output
+    assert [20 < checkpoint(run)["global_step"] < 300 for run in runs()] == [True, True]
+    finish(start(tmp_path / "unused", *rest, f"hydra.sweep.dir={folder}"))
+    straight = tmp_path / "straight"
+    finish(start(straight, *HEAVY, "rounds=300", "seed=1"))
+    assert [rounds_in(run) for run in runs()] == [300, 300, 300]
+    assert_same_run(runs()[1], straight)

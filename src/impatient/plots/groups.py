@@ -1,11 +1,13 @@
 """Which runs are seeds of one setting, and how the settings are told apart in words."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from impatient.plots import names
 from impatient.plots.runs import Run
 
 APART = ("seed", "seeds", "paths", "ckpt_path", "callbacks", "logger", "trainer", "choices",
@@ -35,12 +37,21 @@ SAID = {"mifa": (), "fedavg_sampling": ("cohort_size",), "fedavg_sampling_all": 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one setting, one for each seed; label as in the legend; panel: the value of the panel's key."""
+    """The runs of one setting, one for each seed; panel: the value of the panel's key.
+
+    label: as in the legend: the rule, then whatever else tells it apart (rest), "" where nothing does.
+    """
 
     setting: dict[str, Any]
     runs: list[Run]
-    label: str = ""
+    rule: str = ""
+    rest: str = ""
     panel: Any = None
+
+    @property
+    def label(self) -> str:
+        """Rule and rest."""
+        return ", ".join(text for text in (self.rule, self.rest) if text)
 
     @property
     def key(self) -> str:
@@ -126,10 +137,16 @@ def label(groups: Sequence[Group], panel: str | None = None) -> list[Group]:
                 words[i].append(_word(key, flats[i].get(key), groups[i], short))
     labelled = []
     for one, f, extra in zip(groups, flats, words, strict=True):
-        parts = [text for text in [_rule(one), *extra] if text]
         value = f.get(panel) if panel else None
-        labelled.append(Group(one.setting, one.runs, ", ".join(parts) or _process(one), value))
-    return sorted(_told_apart(labelled), key=lambda g: (_panel_order(g.panel), _rule_order(g), g.label))
+        rule = _rule(one) or ("" if extra else _process(one))
+        labelled.append(Group(one.setting, one.runs, rule, ", ".join(extra), value))
+    return sorted(_told_apart(labelled), key=lambda g: (_panel_order(g.panel), _rule_order(g), natural(g.label)))
+
+
+def natural(text: str) -> list[tuple[int, float, str]]:
+    """A key for sorting in which 2 comes before 10."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)", text)
+    return [(0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts)]
 
 
 def _differing(key: str, flats: Sequence[Mapping[str, Any]]) -> list[bool]:
@@ -155,9 +172,8 @@ def _word(key: str, value: Any, one: Group, short: Mapping[str, int]) -> str:
     node, _, last = key.rpartition(".")
     if last == "_target_":
         return f"{node} {_choice(one, node)}"
-    name = last if short[last] == 1 else key
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return f"{name} = {text if len(text) <= 24 else text[:23] + '…'}"
+    name = names.KEYS.get(key) or (last if short[last] == 1 else key)
+    return f"{name} = {names.value(key, value)}"
 
 
 def _choice(one: Group, node: str) -> str:
@@ -191,7 +207,10 @@ def _told_apart(groups: Sequence[Group]) -> list[Group]:
     for g in groups:
         key = (g.label, json.dumps(g.panel, default=str))
         seen[key] += 1
-        result.append(g if count[key] == 1 else Group(g.setting, g.runs, f"{g.label} ({seen[key]})", g.panel))
+        if count[key] > 1:
+            number = f" ({seen[key]})"
+            g = replace(g, rest=g.rest + number) if g.rest else replace(g, rule=g.rule + number)
+        result.append(g)
     return result
 
 

@@ -4,10 +4,9 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from impatient.checks import ConfigError
-from impatient.plots import records
+from impatient.plots import records, style
 from impatient.plots.runs import Run
 from impatient.plots.sheets import Sheet, where
 
@@ -56,8 +55,8 @@ def draw(sheet: Sheet) -> tuple[Figure, list[str]]:
         ax.imshow(cells, cmap=colours, vmin=0, vmax=2, aspect="auto", interpolation="auto", interpolation_stage="rgba",
                   extent=(left, right, len(cells) - 0.5, -0.5))  # fmt: skip
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title(f"{label}, seed {run.config.get('seed')}")
+            axis.set_major_locator(style.whole_numbers())
+        ax.set_title(style.typeset(f"{label}, seed {run.config.get('seed')}"))
     for ax in axes.flat[len(shown) :]:
         ax.remove()
     for ax in axes[:, 0]:

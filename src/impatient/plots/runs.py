@@ -15,6 +15,8 @@ import yaml  # type: ignore[import-untyped]
 
 from impatient.checks import ConfigError
 
+AGAIN = "wait if the run has just begun, else run it again in this folder"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -75,8 +77,12 @@ def find(folders: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[st
     notes = []
     for name in folders:
         folder = Path(name)
+        if not str(name).strip():
+            notes.append(f"'{name}': names no folder (an empty shell variable?)")
+            continue
         if not folder.is_dir():
-            what = "is a file, not a folder" if folder.exists() else f"there is no such folder{_near(folder)}"
+            isfile = f"is a file; give the folder it lies in: {folder.parent}"
+            what = isfile if folder.exists() else f"there is no such folder{_near(folder)}"
             notes.append(f"{folder}: {what}")
             continue
         below = [Path(at) for at in _walk(folder)]
@@ -117,16 +123,23 @@ def read(folder: Path, ended: bool = True) -> tuple[Run | None, list[str]]:
         return None, [f"{folder}: no metrics.csv: the run never began, or is not of this program; left out"]
     except OSError as error:
         return None, [f"{folder}: metrics.csv cannot be read ({error.strerror}); left out"]
+    file = folder / "metrics.csv"
+    if not text.strip():
+        return None, [f"{file}: is empty; {AGAIN}; left out"]
     try:
         columns, rows, torn = _parse(text)
     except csv.Error as error:
-        return None, [f"{folder}: metrics.csv is no table ({error}); left out"]
+        return None, [f"{file}: is no table ({error}); {AGAIN}; left out"]
+    if not columns:
+        return None, [f"{file}: its first line is torn; {AGAIN}; left out"]
     if "round" not in columns:
-        return None, [f"{folder}: metrics.csv has no column `round`; left out"]
-    if torn:
-        notes.append(f"{folder}: metrics.csv has {torn} torn or odd line{'s' * (torn > 1)}; left out")
+        return None, [f"{file}: has no column `round`, so it is not a run's; give other folders; left out"]
     if not rows:
-        return None, [*notes, f"{folder}: metrics.csv has no rows yet; left out"]
+        why = f"no whole row, {torn} torn or odd" if torn else "no row yet, its header alone"
+        return None, [f"{file}: has {why}; {AGAIN}; left out"]
+    if torn:
+        notes.append(f"{file}: has {torn} torn or odd line{'s' * (torn > 1)}, left out; ckpt_path=last writes the "
+                     "rounds after the last checkpoint again")  # fmt: skip
     config, why = _config(folder)
     if why:
         notes.append(f"{folder}: {why}; drawn under its folder's name")

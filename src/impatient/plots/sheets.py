@@ -8,8 +8,11 @@ import numpy as np
 
 from impatient.checks import ConfigError
 from impatient.plots import groups as grouping
+from impatient.plots import names
 from impatient.plots.groups import Group
 from impatient.plots.runs import Run, known_metric
+
+NAMED = 5  # settings, up to which a note names each
 
 
 @dataclass(frozen=True)
@@ -89,14 +92,74 @@ def having(sheet: Sheet, metric: str) -> list[Group]:
 
 def where(sheet: Sheet, g: Group) -> str:
     """The group in words, for notes."""
-    return f"{g.label} at {sheet.panel} = {g.panel}" if sheet.panel else g.label
+    return f"{g.label} at {names.name(sheet.panel)} = {names.value(sheet.panel, g.panel)}" if sheet.panel else g.label
+
+
+def reaching(groups: Sequence[Group], at: int | None, what: str) -> tuple[list[Group], int, list[str]]:
+    """The groups without the runs that end before round `at`, that round, and notes. None: the last that all have.
+
+    Raises ConfigError where no run gets as far.
+    """
+    ends = {str(run.folder): int(run.column("round")[-1]) for g in groups for run in g.runs}
+    first, last = min(ends.values()), max(ends.values())
+    if at is None:
+        short = f"{what} is of round {first}, the last one that every run has; the longest goes to {last}"
+        return list(groups), first, [short] if last > first else []
+    if at > last:
+        raise ConfigError(
+            f"at={at}: the longest run goes to round {last}, so {what} cannot be made; give at={last} or less"
+        )
+    notes = []
+    if late := [folder for folder, end in ends.items() if end < at]:
+        some = ", ".join(late[:3]) + (" …" if len(late) > 3 else "")
+        notes.append(f"at={at}: {len(late)} of {len(ends)} runs do not get there and are left out of {what}: {some}")
+    kept = [replace(g, runs=[run for run in g.runs if ends[str(run.folder)] >= at]) for g in groups]
+    return [g for g in kept if g.runs], at, notes
+
+
+def evaluated(groups: Sequence[Group], metrics: Sequence[str], at: int) -> list[str]:
+    """Notes on metrics whose last evaluation up to round `at` is an earlier one, or of which there is none yet."""
+    seen: dict[tuple[int, ...], list[str]] = {}
+    for metric in metrics:
+        runs = [run for g in groups for run in g.runs if metric in run.columns and run.given(metric).any()]
+        rounds = [run.column("round")[run.given(metric)] for run in runs]
+        last = {int(max((r for r in each if r <= at), default=-1)) for each in rounds} - {at}
+        seen.setdefault(tuple(sorted(last)), []).append(metric)
+    notes = []
+    for lasts, some in seen.items():
+        if earlier := [r for r in lasts if r >= 0]:
+            notes.append(f"{', '.join(some)}: not evaluated in round {at}; the value is of round "
+                         f"{' to '.join(map(str, sorted({earlier[0], earlier[-1]})))}")  # fmt: skip
+        if -1 in lasts:
+            notes.append(f"{', '.join(some)}: first evaluated after round {at}, so no value there; give a larger at=…")
+    return notes
+
+
+def beginning(sheet: Sheet) -> str:
+    """Where the curves begin, if that is not round 0 everywhere; else ""."""
+    said: dict[str, list[str]] = {}
+    for metric in sheet.metrics:
+        firsts = {where(sheet, g): max(int(run.column("round")[run.given(metric)][0]) for run in g.runs)
+                  for g in having(sheet, metric)}  # fmt: skip
+        early, late = min(firsts.values(), default=0), max(firsts.values(), default=0)
+        if late > early:
+            lasts = [text for text, first in firsts.items() if first == late]
+            last = "; ".join(lasts) if len(lasts) <= NAMED else f"{len(lasts)} of {len(firsts)} settings"
+            said.setdefault(f"begin in round {early} to {late}, last for {last}", []).append(metric)
+        elif late:
+            said.setdefault(f"begin in round {late}", []).append(metric)
+    if not said:
+        return ""
+    texts = "; ".join(f"{', '.join(some)} {text}" for text, some in said.items())
+    return f"{sheet.data}: curves of {texts}: the first evaluation (eval_every=1 evaluates from round 0 on)"
 
 
 def remarks(sheet: Sheet) -> list[str]:
     """What the reader of the figure should know: seeds, lengths, gaps, runs without a metric."""
     notes = []
     if single := [where(sheet, g) for g in sheet.groups if len(g.runs) == 1]:
-        notes.append(f"{sheet.data}: one seed only, so no band: {'; '.join(single)}")
+        some = "; ".join(single) if len(single) <= NAMED else f"{len(single)} of {len(sheet.groups)} settings"
+        notes.append(f"{sheet.data}: one seed only, so no band: {some}")
     for g in sheet.groups:
         lengths = [int(run.column("round")[-1]) + 1 for run in g.runs]
         if len(set(lengths)) > 1:

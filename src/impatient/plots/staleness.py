@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from impatient.checks import ConfigError
-from impatient.plots import style
+from impatient.plots import looks, style
 from impatient.plots.curves import Band, mean_std
 from impatient.plots.groups import Group
 from impatient.plots.participation import masks_of
@@ -44,18 +44,21 @@ def draw(sheet: Sheet) -> tuple[Figure, list[str]]:
     notes = [f"{g.label}: no whole participation.csv, so no distribution (callbacks.record)" for g in groups
              if g.label not in histograms]  # fmt: skip
     count = 2 + bool(histograms)
-    figure = Figure(figsize=(2.7 * count, 2.9), layout="constrained")
+    look = looks.looks(groups)
+    rows = [[(text, {**own, "marker": ""}) for text, own in row]
+            for row in looks.grid(look, [g.label for g in groups], 40 * count)]  # fmt: skip
+    figure = Figure(figsize=(2.7 * count, 2.7 + 0.17 * len(rows)), layout="constrained")
     axes = figure.subplots(1, count)
-    for index, g in enumerate(groups):
-        look = {**style.line(index), "marker": ""}
+    for g in groups:
+        own = {**look.of[g.label], "marker": ""}
         for ax, made in zip(axes, (_band(g, MEAN), _band(g, MAX)), strict=False):
-            ax.plot(made.x, made.mean, label=g.label, **look)
+            ax.plot(made.x, made.mean, label=g.label, **own)
             if made.seeds > 1:
                 low, high = made.mean - made.std, made.mean + made.std
-                ax.fill_between(made.x, low, high, color=look["color"], alpha=0.18, linewidth=0)
+                ax.fill_between(made.x, low, high, color=own["color"], alpha=0.18, linewidth=0)
         if g.label in histograms:
             ks = np.flatnonzero(histograms[g.label])
-            axes[2].plot(ks, histograms[g.label][ks], **look)
+            axes[2].plot(ks, histograms[g.label][ks], **own)
     for ax, text in zip(axes, (r"$\bar\tau$ so far", r"largest $\tau$ in the round"), strict=False):
         ax.set_xlabel("communication round")
         ax.set_ylabel(text)
@@ -65,8 +68,8 @@ def draw(sheet: Sheet) -> tuple[Figure, list[str]]:
         axes[2].set_yscale("log")
     for ax in axes:
         ax.grid(True)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, handlelength=3.2)
+        ax.xaxis.set_major_locator(style.whole_numbers())
+    looks.legend(figure, rows)
     return figure, notes
 
 

@@ -1,6 +1,7 @@
 """How every figure looks: for print, small and grey, and for all eyes."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from impatient.plots import names
 
 # Okabe and Ito, Color Universal Design (2008), without yellow, which is too light for lines on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
@@ -35,24 +39,20 @@ SETTINGS: dict[Any, Any] = {
     "path.simplify": True,
 }
 
-NAMES = {
-    "train/loss": "training loss",
-    "train/objective": "training objective",
-    "test/loss": "test loss",
-    "test/acc": "test accuracy",
-    "availability.pmin": r"$p_{\min}$",
-}
+
+def typeset(text: str) -> str:
+    """Any text as a figure shows it: p_min as a symbol, dollar signs as themselves."""
+    return re.sub(r"\bp_min\b", lambda _: r"$p_{\min}$", text.replace("$", r"\$"))
 
 
 def name(key: str) -> str:
     """A metric's or key's name on an axis."""
-    return NAMES.get(key, key)
+    return typeset(names.name(key))
 
 
 def title(key: str, value: Any) -> str:
     """A panel's title; of a class path the class."""
-    text = "none" if value is None else str(value)
-    return f"{name(key)} = {text.rsplit('.', 1)[-1] if key.endswith('_target_') else text}"
+    return f"{name(key)} = {typeset(names.value(key, value))}"
 
 
 @contextmanager
@@ -69,6 +69,11 @@ def line(index: int) -> dict[str, Any]:
         "linestyle": DASHES[index % len(DASHES)],
         "marker": MARKERS[index % len(MARKERS)],
     }
+
+
+def whole_numbers() -> MaxNLocator:
+    """Ticks of an axis that counts: 0, 10, 20, … rather than 0, 6, 12, …"""
+    return MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True)
 
 
 def save(figure: Figure, folder: Path, stem: str, formats: Sequence[str]) -> list[Path]:

@@ -3,16 +3,18 @@
 import csv
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from rich.cells import cell_len
+from rich.markup import escape
 from rich.table import Table as RichTable
 
-from impatient.checks import ConfigError
-from impatient.plots import style
+from impatient.plots import names
 from impatient.plots.curves import mean_std, value_at
-from impatient.plots.sheets import Sheet, having
+from impatient.plots.sheets import Sheet, evaluated, having, reaching
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Table:
     at: int
     rows: list[Row]
 
+    @property
+    def caption(self) -> str:
+        """What the numbers are."""
+        return f"{self.data}, after round {self.at}: mean ± standard deviation over seeds"
+
 
 def table(sheet: Sheet, at: int | None = None) -> tuple[Table, list[str]]:
     """Each metric as last evaluated at or before round `at`, by default the last round that every run has.
@@ -46,19 +53,9 @@ def table(sheet: Sheet, at: int | None = None) -> tuple[Table, list[str]]:
 
     Raises ConfigError where no run gets as far.
     """
-    ends = [int(run.column("round")[-1]) for g in sheet.groups for run in g.runs]
-    notes, rows = [], []
-    if at is not None and at > max(ends):
-        raise ConfigError(f"at={at}: the longest run of {sheet.data} goes to round {max(ends)}; ask for one up to that")
-    if at is None:
-        at = min(ends)
-        if max(ends) > at:
-            notes.append(
-                f"the table is of round {at}, the last one that every run has; the longest goes to {max(ends)}"
-            )
-    if late := [str(run.folder) for g in sheet.groups for run in g.runs if run.column("round")[-1] < at]:
-        some = ", ".join(late[:3]) + (" …" if len(late) > 3 else "")
-        notes.append(f"at={at}: {len(late)} of {len(ends)} runs do not get there and are left out of the table: {some}")
+    groups, at, notes = reaching(sheet.groups, at, f"the table of {sheet.data}")
+    notes += evaluated(groups, sheet.metrics, at)
+    rows = []
     for g in sheet.groups:
         mean, std, seeds = [], [], []
         for metric in sheet.metrics:
@@ -97,17 +94,17 @@ def cell(mean: float, std: float) -> str:
 
 def markdown(t: Table) -> str:
     """A caption and a pipe table; the best in bold."""
-    head = [*([t.panel] if t.panel else []), "rule", "seeds", *map(style.name, t.metrics)]
+    head = [*([names.name(t.panel)] if t.panel else []), "rule", "seeds", *map(names.name, t.metrics)]
     right = len(t.metrics) + 1
     lines = [
-        f"{t.data}, after round {t.at}: mean ± standard deviation over seeds.",
+        f"{t.caption}.",
         "",
         _pipes(head),
         "|" + "---|" * (len(head) - right) + "---:|" * right,
     ]
     for row in t.rows:
         values = [f"**{c}**" if best else c for c, best in zip(_cells(row), row.best, strict=True)]
-        front = [str(row.panel)] if t.panel else []
+        front = [names.value(t.panel, row.panel)] if t.panel else []
         lines.append(_pipes([*front, row.label, str(max(row.seeds)), *values]))
     return "\n".join(lines) + "\n"
 
@@ -145,21 +142,54 @@ def as_csv(t: Table) -> str:
     return out.getvalue()
 
 
-def on_terminal(t: Table) -> RichTable:
-    """For rich's console; the best in bold."""
-    shown = RichTable(title=f"{t.data}, after round {t.at}: mean ± std over seeds", title_justify="left")
-    if t.panel:
-        shown.add_column(t.panel.split(".")[-1])
-    shown.add_column("rule", overflow="fold")
-    shown.add_column("seeds", justify="right")
-    for metric in t.metrics:
-        shown.add_column(style.name(metric), justify="right")
-    before: Any = object()
-    for row in t.rows:
-        if t.panel and before is not row.panel and shown.row_count and row.panel != before:
+def on_terminal(t: Table, width: int = 80) -> list[RichTable]:
+    """For rich's console, `width` columns wide; the best in bold.
+
+    Where that is too narrow, rules break at their commas, and metrics stand in tables below each other. Nothing else is
+    broken and nothing cut: a table that still does not fit is wider than `width`, to be printed with crop=False.
+    """
+    panel = [_column(names.name(t.panel), [names.value(t.panel, row.panel) for row in t.rows])] if t.panel else []
+    seeds = _column("seeds", [str(max(row.seeds)) for row in t.rows])
+    cells = [[_cells(row)[m].replace(" (", "\n(") for row in t.rows] for m in range(len(t.metrics))]
+    metrics = [_column(names.name(metric), column) for metric, column in zip(t.metrics, cells, strict=True)]
+    rule = _column("rule", [row.label for row in t.rows])
+    if _width([*panel, rule, seeds, max(metrics, key=lambda m: m.width)]) > width:
+        rule = _column("rule", [row.label.replace(", ", ",\n") for row in t.rows])
+    front = [*panel, rule, seeds]
+    made: list[list[int]] = []
+    for m in range(len(metrics)):
+        if made and _width([*front, *(metrics[i] for i in made[-1]), metrics[m]]) <= width:
+            made[-1].append(m)
+        else:
+            made.append([m])
+    return [_drawn(t, front, [(metrics[m], [row.best[m] for row in t.rows]) for m in some]) for some in made]
+
+
+@dataclass(frozen=True)
+class _Column:
+    head: str
+    cells: list[str]
+    width: int
+
+
+def _column(head: str, cells: list[str]) -> _Column:
+    return _Column(head, cells, max(cell_len(line) for text in (head, *cells) for line in text.split("\n")))
+
+
+def _width(columns: Sequence[_Column]) -> int:
+    return 1 + sum(3 + column.width for column in columns)  # an edge, and a blank to either side
+
+
+def _drawn(t: Table, front: Sequence[_Column], metrics: Sequence[tuple[_Column, list[bool]]]) -> RichTable:
+    """`metrics`: each with which rows are best."""
+    shown = RichTable(width=_width([*front, *(column for column, _ in metrics)]))
+    for column in front:
+        shown.add_column(escape(column.head), no_wrap=True, justify="right" if column.head == "seeds" else "left")
+    for column, _ in metrics:
+        shown.add_column(escape(column.head), no_wrap=True, justify="right")
+    for i, row in enumerate(t.rows):
+        if i and row.panel != t.rows[i - 1].panel:
             shown.add_section()
-        before = row.panel
-        front = [str(row.panel)] if t.panel else []
-        values = [f"[bold]{c}[/bold]" if best else c for c, best in zip(_cells(row), row.best, strict=True)]
-        shown.add_row(*front, row.label.replace("[", r"\["), str(max(row.seeds)), *values)
+        values = [f"[bold]{column.cells[i]}[/bold]" if best[i] else column.cells[i] for column, best in metrics]
+        shown.add_row(*(escape(column.cells[i]) for column in front), *values)
     return shown
