@@ -22,10 +22,11 @@ bench: $(READY)  ## time the engines and whole rounds, as ratios within one run
 	@$(BIN)/python benchmarks/engines.py
 	@$(BIN)/python benchmarks/rounds.py
 
-check: $(READY)  ## format, lint and type check, changing nothing
+check: $(READY)  ## format, lint, type check and known bad releases, changing nothing
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python .ci/advisories.py
 
 format: $(READY)  ## format and fix what can be fixed
 	@$(BIN)/ruff check --fix .
