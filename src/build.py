@@ -106,7 +106,8 @@ def _try(path: str, call: Any, faults: list[str]) -> Any:
         if isinstance(cause, ConfigError):
             faults.extend(f"{path}.{fault}" for fault in cause.faults)
         else:
-            faults.append(f"{path}: {str(cause) or type(cause).__name__}")
+            said = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+            faults.append(f"{path}: {cause if isinstance(cause, ValueError) and str(cause) else said}")
         return None
 
 
