@@ -128,9 +128,11 @@ def _unknown(parsed: Override, cfg: DictConfig) -> Iterator[str]:
         for i, key in enumerate([*above, last]):
             if not isinstance(node, DictConfig):  # a value, or null: no struct whose keys are known
                 break
-            fault = known(".".join([*above, last][: i + 1]), key, [k for k in node if k not in ("_target_", "hydra")])
-            if fault and not (i == 0 and key == "hydra"):
-                yield fault
+            if key not in node:
+                said = known(
+                    ".".join([*above, last][: i + 1]), key, [k for k in node if k not in ("_target_", "hydra")]
+                )
+                yield f"{said}; +{path}=… adds it" if key == last and not parsed.is_delete() else str(said)
                 break
             node = node._get_node(key)
 

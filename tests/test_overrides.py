@@ -31,7 +31,7 @@ def test_what_hydra_deals_with_itself(override: str) -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("algo.ini=zero", "algo.ini: unknown key; did you mean init?"),
+        ("algo.ini=zero", "algo.ini: unknown key; did you mean init?; +algo.ini=… adds it"),
         ("algo={inti: zero}", "algo.inti: unknown key; did you mean init?"),
         ("availabilty.pmin=2", "availabilty: unknown key; did you mean availability?"),
         ("~algo.nit", "algo.nit: unknown key; did you mean init?"),

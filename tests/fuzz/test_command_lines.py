@@ -18,7 +18,7 @@ import door
 import train
 from impatient.checks import ConfigError
 from impatient.round import BadUpdateError
-from overrides import group_faults
+from overrides import composition_faults, group_faults
 
 SMALL = ("rounds=2", "num_clients=10")
 
@@ -30,8 +30,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("NETRC", "/nonexistent/netrc")
     monkeypatch.setenv("IMPATIENT_DATA_DIR", "/nonexistent")
     level = logging.getLogger("lightning.pytorch").level
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        yield
+    yield
     logging.getLogger("lightning.pytorch").setLevel(level)
 
 
@@ -41,12 +40,15 @@ def accepted(overrides: list[str], folder: str = "run") -> dict[str, Any] | str:
         faults = group_faults(overrides)
         if faults:
             raise ConfigError(*faults)
-        cfg = compose("train", overrides=[f"paths.run_dir={folder}", *overrides])
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            cfg = compose("train", overrides=[f"paths.run_dir={folder}", *overrides])
         plain = door.plain(cfg)
         build.validate(plain)
         return {**plain, "choices": {"data": "d", "algo": "a"}}
-    except (ConfigError, CompactHydraException) as error:  # the latter Hydra prints as it is, without a traceback
-        return f"{error} {error.__cause__ or ''}"
+    except CompactHydraException as error:
+        return "\n".join(composition_faults(overrides, "train")) or f"{error} {error.__cause__ or ''}"
+    except ConfigError as error:
+        return str(error)
 
 
 def names(message: str, overrides: list[str]) -> bool:
