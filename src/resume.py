@@ -1,10 +1,14 @@
 """Going on with a run: its checkpoint, its own overrides, and what is set differently now."""
 
+import contextlib
+import fcntl
 import json
 import logging
 import os
 import shutil
+import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +96,33 @@ def newest(folder: Path) -> Path | None:
     for fault in faults:
         log.warning("%s; going on from %s, %d rounds", fault, best, rounds[best] if best else 0)
     return best
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """The folder is this run's alone while the block lasts, or until the process dies.
+
+    Raises ConfigError where another process has it. On file systems without locks nothing is promised.
+    """
+    path = folder / ".lock"
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise ConfigError(
+                f"hydra.run.dir={folder}: {file.read() or 'another process'} is writing a run there; wait for it or "
+                "stop it, or name another folder"
+            ) from error
+        except OSError as error:
+            log.warning("%s cannot be locked (%s): see to it that no two runs share it", folder, error.strerror)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def write(path: Path, text: str) -> None:

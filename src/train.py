@@ -195,7 +195,8 @@ def main(cfg: DictConfig) -> float | None:
             raise ConfigError("trainer: several ranks would each run the whole sweep; start one command a run")
         plain["choices"] = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
         job = None if single else HydraConfig.get().job.num
-        metric = run(plain, list(HydraConfig.get().overrides.task), job)
+        with resume.claimed(folder) if resume.is_main() else contextlib.nullcontext():
+            metric = run(plain, list(HydraConfig.get().overrides.task), job)
         failed = False
         return metric
     except (ConfigError, BadUpdateError, OSError) as error:  # the user's or the machine's: no traceback helps

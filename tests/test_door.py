@@ -1,6 +1,7 @@
 """What surrounds a run: the door, the folder, and what the machine can take."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -74,6 +75,35 @@ def test_the_newest_whole_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFi
     (folder / "best.ckpt").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"(?s)last\.ckpt: is no whole.*best\.ckpt|best\.ckpt.*last\.ckpt"):
         resume.newest(folder)
+
+
+def test_a_folder_is_one_run_s(tmp_path: Path) -> None:
+    with resume.claimed(tmp_path):
+        with (
+            pytest.raises(
+                ConfigError, match=rf"run\.dir={tmp_path}: process {os.getpid()} on .* is writing a run there"
+            ),
+            resume.claimed(tmp_path),
+        ):
+            pass
+        with pytest.raises(ConfigError, match="is writing a run there"), resume.claimed(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
+    with resume.claimed(tmp_path):
+        pass
+
+
+def test_a_process_that_was_killed_holds_no_folder(tmp_path: Path) -> None:
+    code = f"import resume, time, pathlib\nwith resume.claimed(pathlib.Path('{tmp_path}')): print(1, flush=1); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT / "src", stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        with pytest.raises(ConfigError, match=f"process {process.pid} on "), resume.claimed(tmp_path):
+            pass
+        process.kill()
+    assert (tmp_path / ".lock").exists()
+    with resume.claimed(tmp_path):
+        pass
 
 
 def test_a_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
