@@ -94,8 +94,13 @@ def test_a_folder_is_one_run_s(tmp_path: Path) -> None:
 
 
 def test_a_process_that_was_killed_holds_no_folder(tmp_path: Path) -> None:
-    code = f"import resume, time, pathlib\nwith resume.claimed(pathlib.Path('{tmp_path}')): print(1, flush=1); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT / "src", stdout=subprocess.PIPE) as process:
+    code = (
+        "import resume, time, pathlib, sys\n"
+        "with resume.claimed(pathlib.Path(sys.argv[1])): print(1, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT / "src", stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout
         process.stdout.readline()
         with pytest.raises(ConfigError, match=f"process {process.pid} on "), resume.claimed(tmp_path):
