@@ -58,7 +58,10 @@ def checkpoint_of(cfg: Config) -> str | None:
     asked, last = cfg["ckpt_path"], run / "checkpoints" / "last.ckpt"
     there = [name for name in OURS if (run / name).exists()] if is_main() else []
     if there and asked in (None, "last") and OURS[0] not in there:
-        raise ConfigError(f"hydra.run.dir={run}: has a {there[0]} that no run wrote; name another folder")
+        raise ConfigError(
+            f"hydra.run.dir={run}: has a {there[0]} and no {OURS[0]}, so it is no run's; name another folder, or if it is "
+            f"one, write [] into {OURS[0]}"
+        )
     if asked is None:
         if there:
             raise ConfigError(

@@ -111,7 +111,9 @@ def test_a_save_does_not_follow_a_link(tmp_path: Path) -> None:
 def test_a_folder_of_other_things_is_not_written_into(tmp_path: Path, name: str, ckpt_path: str | None) -> None:
     (tmp_path / name).mkdir() if name == "checkpoints" else (tmp_path / name).write_text("precious")
     cfg = {"paths": {"run_dir": str(tmp_path)}, "ckpt_path": ckpt_path, "save_every": 10}
-    with pytest.raises(ConfigError, match=f"has a {name} that no run wrote; name another folder"):
+    with pytest.raises(
+        ConfigError, match=f"has a {name} and no overrides.json, so it is no run's; name another folder"
+    ):
         resume.checkpoint_of(cfg)
     # A run that was killed before its first checkpoint goes on, if asked to.
     (tmp_path / "overrides.json").write_text("[]")
