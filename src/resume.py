@@ -59,8 +59,8 @@ def checkpoint_of(cfg: Config) -> str | None:
     there = [name for name in OURS if (run / name).exists()] if is_main() else []
     if there and asked in (None, "last") and OURS[0] not in there:
         raise ConfigError(
-            f"hydra.run.dir={run}: has a {there[0]} and no {OURS[0]}, so it is no run's; name another folder, or, if it "
-            f"is one, write [] into {OURS[0]}"
+            f"hydra.run.dir={run}: has a {there[0]} and no {OURS[0]}, so it is no run's; name another folder, or, if "
+            f"it is one, write [] into {OURS[0]}"
         )
     if asked is None:
         if there:
