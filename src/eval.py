@@ -14,10 +14,12 @@ os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1])
 import hydra
 import lightning as L
 import torch
-from omegaconf import DictConfig, OmegaConf
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from omegaconf import DictConfig
 
 import build
 import door
+import resume
 from impatient import tables
 from impatient.checks import ConfigError
 from impatient.lit.checkpoint import read_header
@@ -40,29 +42,30 @@ def locate(run: str | None, ckpt_path: str | None) -> tuple[Path, Path]:
 
 def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]:
     """The metrics of one checkpoint of the run in `folder`."""
-    try:
-        cfg = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=True)
-    except Exception as error:  # a torn file: the parser's own errors
-        raise ConfigError(f"{folder / 'config.yaml'}: cannot be read ({error})") from error
-    if not isinstance(cfg, dict) or not {"data", "memory", "trainer"} <= cfg.keys():
+    config = resume.read_config(folder / "config.yaml")
+    if not all(isinstance(config.get(key), dict) for key in ("data", "memory", "trainer")):
         raise ConfigError(f"{folder / 'config.yaml'}: is not the config of a run")
-    config = {str(key): value for key, value in cfg.items()}
     if data_dir is not None and "root" in config["data"]:
         config["data"]["root"] = data_dir
+        if "cache_dir" in config["data"]:  # of the machine that trained
+            config["data"]["cache_dir"] = None
     config["memory"]["device"] = "auto"  # this machine need not be the one that trained
     parts = build.validate(config)
     torch.set_num_threads(config["threads"])
     dm = build.datamodule(config, parts)
     module = build.round_module(config, parts, dm)
-    trainer = L.Trainer(
-        accelerator="auto",
-        precision=config["trainer"].get("precision"),
-        devices=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    try:
+        trainer = L.Trainer(
+            accelerator="auto",
+            precision=config["trainer"].get("precision"),
+            devices=1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+    except (ValueError, MisconfigurationException) as error:
+        raise ConfigError(f"trainer: {error}") from error
     trainer.test(module, datamodule=dm, ckpt_path=ckpt, verbose=False)
     return module.evaluated
 
@@ -85,5 +88,6 @@ if __name__ == "__main__":
     names = {True: "ckpt_path", False: "run"}
     plain = [arg for arg in sys.argv[1:] if "=" not in arg and not arg.startswith("-")]
     rest = [arg for arg in sys.argv[1:] if arg not in plain]
-    sys.argv = [sys.argv[0], *(f"{names[arg.endswith('.ckpt')]}='{arg}'" for arg in plain), *rest]
+    quoted = {arg: arg.replace("'", r"\'").replace("${", r"\${") for arg in plain}
+    sys.argv = [sys.argv[0], *(f"{names[arg.endswith('.ckpt')]}='{quoted[arg]}'" for arg in plain), *rest]
     door.enter(main)

@@ -135,22 +135,24 @@ def node_faults(path: str, node: Any, kind: type = object) -> list[str]:
         made = target if isinstance(target, type) else get_type_hints(target).get("return")
     except Exception as error:
         return [f"{path}._target_={node['_target_']}: cannot be imported: {error}"]
-    if not isinstance(made, type) or made is Any or not issubclass(made, kind):
+    # torch.fx has functions that return a module and execute the text that they are given.
+    text = not isinstance(target, type) and str(target.__module__).split(".")[0] == "torch"
+    if text or not isinstance(made, type) or made is Any or not issubclass(made, kind):
         wanted = f"{kind.__module__}.{kind.__name__}" if kind is not object else "a class"
         return [f"{path}._target_={node['_target_']}: must be {wanted}, or a function that is annotated to return one"]
-    faults = [fault for key, child in node.items() for fault in _inner_faults(f"{path}.{key}", child)]
+    faults = [fault for key, child in node.items() for fault in _inner_faults(f"{path}.{key}", child, kind)]
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return faults
     keys = [key for key in node if not str(key).startswith("_")]
     return faults + [fault for key in keys if (fault := known(f"{path}.{key}", key, parameters))]
 
 
-def _inner_faults(path: str, value: Any) -> list[str]:
-    """Targets inside of a node's values, which would be called too."""
-    if isinstance(value, Mapping):
-        return node_faults(path, value) if "_target_" in value else []
-    inner = enumerate(value) if isinstance(value, list) else ()
-    return [fault for i, child in inner for fault in _inner_faults(f"{path}.{i}", child)]
+def _inner_faults(path: str, value: Any, kind: type) -> list[str]:
+    """Targets inside of a node's values, which would be called too: a module may hold modules, a rule other rules."""
+    if isinstance(value, Mapping) and "_target_" in value:
+        return node_faults(path, value, kind)
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    return [fault for key, child in inner for fault in _inner_faults(f"{path}.{key}", child, kind)]
 
 
 def cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:

@@ -191,6 +191,8 @@ def main(cfg: DictConfig) -> float | None:
         plain = door.plain(cfg)
         if single and plain["ckpt_path"] == "last" and _is_new(HydraConfig.get().run):
             raise ConfigError("ckpt_path=last: a new folder holds no checkpoint; add hydra.run.dir=<the run's folder>")
+        if Path(plain["paths"]["run_dir"]) != folder:
+            raise ConfigError(f"paths.run_dir={plain['paths']['run_dir']}: is hydra.run.dir; set that")
         if not single and (plain.get("trainer") or {}).get("devices") != 1:
             raise ConfigError("trainer: several ranks would each run the whole sweep; start one command a run")
         plain["choices"] = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
@@ -207,8 +209,8 @@ def main(cfg: DictConfig) -> float | None:
         if not single:
             _note(folder)
             raise door.JobError(f"{folder}: {error}") from error
-        if isinstance(error, ConfigError):
-            _forget(folder)
+        if isinstance(error, ConfigError) and _is_new(HydraConfig.get().run):
+            _forget(folder)  # one that was named may have been there before, with somebody's notes in it
         sys.exit(1)
     except SIGTERMException:
         sys.exit(143)

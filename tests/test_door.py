@@ -127,7 +127,15 @@ def test_saved_overrides_that_are_torn(tmp_path: Path) -> None:
         resume.with_saved_overrides(["train.py", f"hydra.run.dir={tmp_path}", "ckpt_path=last"])
 
 
-@pytest.mark.parametrize(("text", "found"), [('{"round": 4}', True), ('{"round": 3}', False), ('{"rou', False)])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"round": 4, "train/objective": 1.0}', True),
+        ('{"round": 3, "train/objective": 1.0}', False),
+        ('{"round": 4}', False),
+        ('{"rou', False),
+    ],
+)
 def test_the_summary_of_as_many_rounds(tmp_path: Path, text: str, found: bool) -> None:
     (tmp_path / "summary.json").write_text(text)
     assert resume.summary_of(tmp_path, 5) == (json.loads(text) if found else None)

@@ -149,6 +149,41 @@ def test_a_header_that_promises_more_than_the_file_has(tmp_path):
     np.save(path, np.zeros((3, 2)))
     path.write_bytes(path.read_bytes().replace(b"(3, 2), }         ", b"(3000000000, 2), }"))
     assert "cannot be read" in fault(str(path))
+    with path.open("wb") as file:  # beyond all integers
+        np.lib.format.write_array_header_1_0(file, {"descr": "|b1", "fortran_order": False, "shape": (2**62, 4)})
+    assert "cannot be read" in fault(str(path))
+
+
+def test_a_table_that_is_checked_in_pieces(tmp_path):
+    """More cells than are compared at once, 2^22; the last one is no presence."""
+    table = np.zeros((2**21 + 1, 4), dtype=np.uint8)
+    table[2**20 - 1 : 2**20 + 1] = 1  # the pieces meet between these rounds
+    trace = ready(write(tmp_path / "t.npy", table))
+    assert trace.table.nonzero()[:, 0].unique().tolist() == [2**20 - 1, 2**20]
+    table[-1, -1] = 2
+    assert "must hold only 0 and 1" in fault(write(tmp_path / "t.npy", table))
+
+
+@pytest.mark.parametrize("name", ["t.npy", "t.csv", "t.json"])
+def test_more_than_the_memory_is_not_read(tmp_path, monkeypatch, name):
+    path = write(tmp_path / name, np.tile(TABLE, (10, 1)))
+    monkeypatch.setattr("impatient.availability.trace.free_bytes", lambda: 119)  # 30 rounds x 4 clients are 120 bytes
+    assert "of memory, and 1.19e-07 GB are free" in fault(path)
+
+
+def test_a_small_file_of_a_large_table(tmp_path):
+    """A round that nobody comes to is three characters, and 10^8 bytes of the table: looked at before it is made."""
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps([[]] * 100_000))
+    (said,) = Trace(str(path)).check(10**8, 10)
+    assert "takes 1e+04 GB of memory" in said
+
+
+def test_a_line_without_end(tmp_path):
+    """Of a line no more is read than 4 clients can take."""
+    path = tmp_path / "t.csv"
+    path.write_text("0,1,0,0\n" + "0," * 1000)
+    assert "has lines of more than 160 characters, num_clients=4" in fault(str(path))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 import logging
 import os
+import threading
+import time
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFile
 
 from impatient.checks import ConfigError
 from impatient.data.image_folder import ImageFolder
@@ -137,9 +139,87 @@ def test_a_name_does_not_open_other_formats(root):
 
 
 def test_more_than_the_memory_is_refused_before_decoding(root, monkeypatch):
-    monkeypatch.setattr("impatient.data.image_folder.free_bytes", lambda: 863)  # 2·6·6·4·3 bytes are 864
-    with pytest.raises(ConfigError, match=r"size=\[6, 4\]: 6 images of .* take 8\.64e-07 GB of memory"):
+    monkeypatch.setattr("impatient.data.image_folder.free_bytes", lambda: 575)  # (6 + 2)·6·4·3 bytes are 576
+    with pytest.raises(ConfigError, match=r"size=\[6, 4\]: 8 images of .* take 5\.76e-07 GB of memory"):
         ImageFolder(str(root), [6, 4]).load(1, 0)
+
+
+def test_of_large_images_one_is_decoded_at_a_time(root, monkeypatch):
+    """Eight threads with 67 million pixels each would take 6 GB; small ones do run beside each other."""
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    busy, most, guard, real = 0, 0, threading.Lock(), ImageFile.ImageFile.load
+
+    def load(image):
+        nonlocal busy, most
+        with guard:
+            busy += 1
+            most = max(most, busy)
+        time.sleep(0.02)
+        with guard:
+            busy -= 1
+        return real(image)
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", load)
+    monkeypatch.setattr("impatient.data.image_folder.LARGE", 23)  # the images have 24 pixels
+    monkeypatch.setattr(ImageFolder, "_keep", lambda *_: None)
+    ImageFolder(str(root), [6, 4]).load(1, 0)
+    assert most == 1
+    monkeypatch.setattr("impatient.data.image_folder.LARGE", 10**6)
+    ImageFolder(str(root), [6, 4]).load(1, 0)
+    assert most > 1
+
+
+def test_one_large_image_must_fit_the_memory_too(root, monkeypatch):
+    monkeypatch.setattr("impatient.data.image_folder.LARGE", 999)
+    Image.new("RGB", (40, 25)).save(root / "train" / "cat" / "1.png")
+    monkeypatch.setattr("impatient.data.image_folder.free_bytes", lambda: 11_999)  # 12 bytes for each of 1000 pixels
+    with pytest.raises(ConfigError, match=r"1\.png \(1,000 pixels; 0\.012 MB of memory are free"):
+        ImageFolder(str(root), [6, 4]).load(1, 0)
+
+
+def test_a_file_that_is_too_long_is_not_read(root):
+    """WebP's decoder reads all of a file before it looks at it. This one is a hole of 2 GB, some kB on the disk."""
+    path = root / "train" / "cat" / "1.webp"
+    Image.new("RGB", (4, 6)).save(path)
+    os.truncate(path, 2**31)
+    with pytest.raises(ConfigError, match=r"1\.webp \(2,147,483,648 bytes; more than 1,073,741,824 are not read"):
+        ImageFolder(str(root), [6, 4]).load(1, 0)
+
+
+@pytest.mark.parametrize("target", ["x.png", "nowhere.png"])
+def test_links_that_lead_nowhere_are_named(root, target):
+    """A loop, and a file that was removed: passed over, an image would be missing without a word."""
+    (root / "train" / "cat" / "x.png").symlink_to(root / "train" / "cat" / target)
+    with pytest.raises(ConfigError, match=r"train/cat/x\.png cannot be read \("):
+        ImageFolder(str(root), [6, 4]).load(1, 0)
+
+
+def test_what_is_no_file_is_passed_over(root):
+    os.mkfifo(root / "train" / "cat" / "pipe.png")
+    (root / "train" / "cat" / "zero.png").symlink_to("/dev/zero")
+    (root / "train" / "cat" / "folder.png").mkdir()
+    assert len(ImageFolder(str(root), [6, 4]).load(1, 0).x) == 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"x": torch.zeros(6, 3, 6, 5, dtype=torch.uint8)},
+        {"x": torch.zeros(6, 3, 6, 4)},
+        {"y": torch.full((6,), 7)},
+        {"y": torch.zeros(5, dtype=torch.int64)},
+        {"x_test": None},
+    ],
+)
+def test_a_cache_that_came_with_the_folder_is_looked_at(root, change, caplog):
+    source = ImageFolder(str(root), [6, 4])
+    first = source.load(1, 0)
+    (cache,) = (root / ".impatient_cache").iterdir()
+    torch.save({**torch.load(cache), **change}, cache)
+    again = source.load(1, 0)
+    assert "cannot read the cache" in caplog.text
+    assert torch.equal(again.x, first.x)
+    assert torch.equal(again.y, first.y)
 
 
 def test_deep_images_are_refused(root):

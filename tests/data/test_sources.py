@@ -72,6 +72,21 @@ def test_mnist_cut_short_is_said_to_be_broken(mnist_root, no_network, tmp_path):
         TorchVision("mnist", str(tmp_path), **MNIST_STATS).load(100, 0)
 
 
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
+def test_files_of_another_size_are_not_read(name, tmp_path, no_network, monkeypatch):
+    """torchvision reads these without a checksum, whole: the one of 100 GB here would not fit the memory."""
+    monkeypatch.setattr(TorchVision, "_read", lambda *_, **__: pytest.fail("read"))
+    source = TorchVision(name, str(tmp_path), **MNIST_STATS)
+    # 60,000 and 10,000 images of 28·28 bytes behind 16 bytes of head; labels of one byte behind 8.
+    for file, size in zip(source.known.files, (47_040_016, 60_008, 7_840_016, 10_008), strict=True):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+        os.truncate(tmp_path / file, size)
+    os.truncate(tmp_path / source.known.files[2], 100_000_000_000)
+    with pytest.raises(ConfigError, match=r"t10k-images-idx3-ubyte has 100,000,000,000 bytes instead of 7,840,016"):
+        source.load(100, 0)
+
+
 @pytest.mark.parametrize(
     ("name", "stats", "file"),
     [

@@ -25,6 +25,12 @@ def test_without_a_key_it_is_offline(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert WandbMetrics(str(tmp_path), "p")._wandb_init["mode"] == "online"
 
 
+@pytest.mark.parametrize("text", ["", "a/b", "\0", "x" * 65])
+def test_an_id_that_is_none_is_made_anew(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wandb_id").write_text(text)
+    assert WandbMetrics(str(tmp_path), "p").run_id.isalnum()
+
+
 def test_the_folders_run_is_taken_up_again(tmp_path: Path) -> None:
     (tmp_path / "wandb_id").write_text("abcd1234")
     assert WandbMetrics(str(tmp_path), "p").run_id == "abcd1234"

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from impatient.availability.base import Availability
 from impatient.checks import ConfigError, check, one_of
+from impatient.machine import free_bytes
 from impatient.messages import Ids
 
 log = logging.getLogger(__name__)
@@ -68,28 +70,69 @@ def read_trace(path: Path, num_clients: int) -> np.ndarray:
     """The mask in a file, bool [T, N]. Raises ConfigError saying what is wrong with it."""
     try:
         if path.suffix == ".json":
+            _fits(path, 20 * path.stat().st_size)  # "[],", three characters, is a list of 56 bytes
             table = _from_ids(json.loads(path.read_text()), path, num_clients)
         elif path.suffix == ".csv":
-            rows = path.read_text().split()
-            table = np.array([[float(cell) for cell in row.split(",")] for row in rows])
+            _fits(path, path.stat().st_size // 2)
+            table = _from_csv(path, num_clients)
         else:
-            table = np.lib.format.open_memmap(path, mode="r")  # refuses pickles and archives
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)  # a shape beyond all integers
+                table = np.lib.format.open_memmap(path, mode="r")  # refuses pickles and archives
     except ConfigError:
         raise
-    except (ValueError, OSError, EOFError, RecursionError) as error:
+    except (ValueError, OSError, EOFError, RecursionError, OverflowError, RuntimeWarning) as error:
         raise ConfigError(f"availability.path={path}: cannot be read: {error}") from error
     if table.ndim != 2 or len(table) == 0:
         raise ConfigError(f"availability.path={path}: must hold a table rounds x clients, not shape {table.shape}")
     if table.shape[1] != num_clients:
         raise ConfigError(f"availability.path={path}: is about {table.shape[1]} clients, num_clients={num_clients}")
-    if table.dtype.kind == "V" or not np.isin(table, (0, 1)).all():  # records compare with nothing
-        raise ConfigError(f"availability.path={path}: must hold only 0 and 1")
-    return table.astype(bool)
+    _fits(path, table.size)
+    mask = np.empty(table.shape, dtype=bool)
+    step = max(1, 2**22 // num_clients)
+    for start in range(0, len(table), step):  # in pieces: comparing takes several times the memory
+        rows = table[start : start + step]
+        if table.dtype.kind not in "biuf" or not ((rows == 0) | (rows == 1)).all():
+            raise ConfigError(f"availability.path={path}: must hold only 0 and 1")
+        mask[start : start + step] = rows
+    return mask
+
+
+def _fits(path: Path, size: int) -> None:
+    """Raise ConfigError where reading takes more bytes than are free."""
+    free = free_bytes()
+    if free is not None and size > free:
+        raise ConfigError(
+            f"availability.path={path}: takes {size / 1e9:.3g} GB of memory, and {free / 1e9:.3g} GB are free; give "
+            "fewer rounds, as .npy"
+        )
+
+
+def _from_csv(path: Path, num_clients: int) -> np.ndarray:
+    """bool [T, width], a line at a time, and of a line no more than so many clients can take."""
+    table, width, most = bytearray(), 0, 32 * (num_clients + 1)
+    with path.open() as file:
+        while line := file.readline(most):
+            if len(line) == most and not line.endswith("\n"):
+                raise ConfigError(
+                    f"availability.path={path}: has lines of more than {most} characters, num_clients={num_clients}"
+                )
+            if not line.strip():
+                continue
+            row = np.array([float(cell) for cell in line.split(",")])
+            if width not in (0, len(row)):
+                raise ValueError(f"it has lines of {width} and of {len(row)} cells")
+            if not ((row == 0) | (row == 1)).all():
+                raise ConfigError(f"availability.path={path}: must hold only 0 and 1")
+            width = len(row)
+            table += row.astype(bool).tobytes()
+    return np.frombuffer(bytes(table), dtype=bool).reshape(-1, width) if width else np.empty((0, 0), dtype=bool)
 
 
 def _from_ids(rounds: object, path: Path, num_clients: int) -> np.ndarray:
     if not isinstance(rounds, list) or not all(isinstance(ids, list) for ids in rounds):
         raise ConfigError(f"availability.path={path}: must be a list with a list of client ids for each round")
+    _fits(path, len(rounds) * num_clients)
     table = np.zeros((len(rounds), num_clients), dtype=bool)
     for t, ids in enumerate(rounds):
         for i in ids:

@@ -3,10 +3,13 @@
 import hashlib
 import logging
 import os
+import stat
+import threading
 import time
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +24,12 @@ from impatient.data.vision import check_channels, check_folder
 from impatient.machine import free_bytes
 
 SHOWN = 5  # faults named in one message
-# What IMG_EXTENSIONS stand for. Pillow goes by a file's content, and runs Ghostscript on PostScript.
-FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
-MOST_PIXELS = 2**26  # of one image: 8000 x 8000, 200 MB while it is decoded
+# What IMG_EXTENSIONS stand for, and GIF, which data from the web has under these names. Pillow goes by a file's content,
+# and runs Ghostscript on PostScript.
+FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP", "GIF")
+MOST_PIXELS = 2**26  # of one image: 8000 x 8000
+MOST_BYTES = 2**30  # of one file: more than so many pixels take in any format
+LARGE = 2**22  # pixels, or bytes of a file: at 12 bytes a pixel, 50 MB while it is decoded. Larger ones go one by one.
 Listing = list[tuple[str, int, int, int]]
 
 logger = logging.getLogger(__name__)
@@ -63,14 +69,27 @@ class ImageFolder(Source):
 
     def load(self, num_clients: int, seed: int) -> Dataset:
         """Both arguments are ignored. Raises ConfigError naming the folders or images at fault."""
-        classes, train, test = self._list()
+        try:
+            classes, train, test = self._list()
+        except OSError as error:  # a loop of links, a folder that may not be read
+            raise ConfigError(f"data.root={self.root}: {error.filename} cannot be read ({error.strerror})") from error
+        self._fits(len(train) + len(test))
         key = self._key(train + test)
-        arrays = self._cached(key)
+        arrays = self._cached(key, train, test)
         if arrays is None:
             arrays = [tensor for listing in (train, test) for tensor in self._decode(listing)]
             self._keep(key, arrays)
         x, y, x_test, y_test = arrays
         return Dataset("image_folder", x, y, x_test, y_test, classes=tuple(classes), mean=self.mean, std=self.std)
+
+    def _fits(self, count: int) -> None:
+        """Raise ConfigError where that many images of this size, and one being decoded, take more than is free."""
+        size, free = count * self.height * self.width * self.channels, free_bytes()
+        if free is not None and size > free:
+            raise ConfigError(
+                f"size={[self.height, self.width]}: {count} images of {self.root} take {size / 1e9:.3g} GB of memory, "
+                f"and {free / 1e9:.3g} GB are free; make them smaller, or fewer"
+            )
 
     def _list(self) -> tuple[list[str], Listing, Listing]:
         """The classes, and for each part (path below root, label, bytes, time) of every image."""
@@ -96,9 +115,10 @@ class ImageFolder(Source):
     def _images(self, folder: Path, label: int) -> Listing:
         found = []
         for entry in sorted(_visible(folder), key=lambda e: e.name):
-            if entry.name.lower().endswith(IMG_EXTENSIONS) and entry.is_file():
-                stat = entry.stat()
-                found.append((os.path.relpath(entry.path, self.root), label, stat.st_size, stat.st_mtime_ns))
+            if entry.name.lower().endswith(IMG_EXTENSIONS):
+                info = entry.stat()  # a link that leads nowhere is a fault: that image would be missed
+                if stat.S_ISREG(info.st_mode):
+                    found.append((os.path.relpath(entry.path, self.root), label, info.st_size, info.st_mtime_ns))
         return found
 
     def _key(self, listing: Listing) -> str:
@@ -110,7 +130,7 @@ class ImageFolder(Source):
         home = hashlib.blake2b(os.fsencode(self.root.resolve()), digest_size=6).hexdigest()
         return self.cache_dir / f"{home}-{self.channels}x{self.height}x{self.width}.pt"
 
-    def _cached(self, key: str) -> list[torch.Tensor] | None:
+    def _cached(self, key: str, train: Listing, test: Listing) -> list[torch.Tensor] | None:
         if not self._cache.is_file():
             return None
         try:
@@ -118,7 +138,12 @@ class ImageFolder(Source):
             if kept["key"] != key:
                 logger.info("the images under %s have changed: decoding them again", self.root)
                 return None
-            return [kept[name] for name in ("x", "y", "x_test", "y_test")]
+            arrays = [kept[name] for name in ("x", "y", "x_test", "y_test")]
+            for x, y, listing in ((*arrays[:2], train), (*arrays[2:], test)):
+                shape = (len(listing), self.channels, self.height, self.width)
+                if x.dtype != torch.uint8 or tuple(x.shape) != shape or not torch.equal(y, _labels(listing)):
+                    raise ValueError("its arrays are not those of the folder")
+            return arrays
         except Exception as error:  # a torn or foreign file: as good as none
             logger.warning("cannot read the cache %s (%s): decoding again", self._cache, error)
             return None
@@ -127,7 +152,9 @@ class ImageFolder(Source):
         half = self._cache.with_name(f".{self._cache.name}.{os.getpid()}")
         try:
             self.cache_dir.mkdir(parents=True, exist_ok=True)
-            torch.save({"key": key, **dict(zip(("x", "y", "x_test", "y_test"), arrays, strict=True))}, half)
+            half.unlink(missing_ok=True)  # it may be a link
+            with half.open("xb") as file:
+                torch.save({"key": key, **dict(zip(("x", "y", "x_test", "y_test"), arrays, strict=True))}, file)
             os.replace(half, self._cache)
         except (OSError, RuntimeError) as error:
             logger.warning("no cache of decoded images in %s (%s)", self.cache_dir, error)
@@ -138,17 +165,12 @@ class ImageFolder(Source):
     def _decode(self, listing: Listing) -> tuple[torch.Tensor, torch.Tensor]:
         """uint8 [n, C, H, W] and int64 [n]. Raises ConfigError naming the images that cannot be read."""
         start = time.perf_counter()
-        size, free = len(listing) * self.height * self.width * self.channels, free_bytes()
-        if free is not None and 2 * size > free:  # held twice while channels move to the front
-            raise ConfigError(
-                f"size={[self.height, self.width]}: {len(listing)} images of {self.root} take {2 * size / 1e9:.3g} GB "
-                f"of memory while they are decoded, and {free / 1e9:.3g} GB are free; make them smaller, or fewer"
-            )
-        x = np.empty((len(listing), self.height, self.width, self.channels), dtype=np.uint8)
+        x = np.empty((len(listing), self.channels, self.height, self.width), dtype=np.uint8)
+        alone = threading.RLock()
 
         def decode(i: int) -> str | None:
             try:
-                x[i] = self._read(self.root / listing[i][0])
+                x[i] = self._read(self.root / listing[i][0], listing[i][2], alone).transpose(2, 0, 1)
             except Exception as error:  # Pillow meets a broken file with almost any of them
                 return f"{listing[i][0]} ({error})"
             return None
@@ -159,21 +181,36 @@ class ImageFolder(Source):
             broken = [fault for fault in pool.map(decode, range(len(listing))) if fault]
         check(_differ(f"{self.root.absolute()}: cannot read {len(broken)} of {len(listing)} images", broken))
         logger.info("decoded %d images of %s in %.1f s", len(x), self.root, time.perf_counter() - start)
-        labels = torch.tensor([item[1] for item in listing], dtype=torch.int64)
-        return torch.from_numpy(x).permute(0, 3, 1, 2).contiguous(), labels
+        return torch.from_numpy(x), _labels(listing)
 
-    def _read(self, path: Path) -> np.ndarray:
-        """[H, W, C]."""
-        with Image.open(path, formats=FORMATS) as image:
-            if image.width * image.height > MOST_PIXELS:
+    def _read(self, path: Path, size: int, alone: threading.RLock) -> np.ndarray:
+        """[H, W, C] of a file of so many bytes; one that is large with nothing else beside it that is."""
+        if size > MOST_BYTES:
+            raise ValueError(f"{size:,} bytes; more than {MOST_BYTES:,} are not read")
+        with ExitStack() as held:
+            if size > LARGE:
+                held.enter_context(alone)
+            image = held.enter_context(Image.open(path, formats=FORMATS))
+            pixels = image.width * image.height
+            if pixels > MOST_PIXELS:
                 raise ValueError(f"{image.width} x {image.height} pixels; more than {MOST_PIXELS:,} are not decoded")
             if image.mode.startswith(("I", "F")):  # Pillow would clip these, not scale them
                 raise ValueError(f"mode {image.mode}: more than 8 bits a channel; convert it first")
+            if pixels > LARGE:
+                held.enter_context(alone)
+                free = free_bytes()
+                if free is not None and 12 * pixels > free:
+                    raise ValueError(f"{pixels:,} pixels; {free / 1e6:.3g} MB of memory are free to decode it")
             image.load()
             upright = ImageOps.exif_transpose(image).convert("L" if self.channels == 1 else "RGB")
         if upright.size != (self.width, self.height):
             upright = upright.resize((self.width, self.height), Image.Resampling.BILINEAR)
         return np.asarray(upright).reshape(self.height, self.width, self.channels)
+
+
+def _labels(listing: Listing) -> torch.Tensor:
+    """int64 [n]."""
+    return torch.tensor([item[1] for item in listing], dtype=torch.int64)
 
 
 def _check_size(size: Any) -> str | None:

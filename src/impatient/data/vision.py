@@ -28,7 +28,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Known:
-    """What torchvision calls a set, the files it wants under the root, archives it can unpack, and the arrays."""
+    """What torchvision calls a set, the files it wants under the root, archives it can unpack, and the arrays.
+
+    sizes: of the files, in bytes, where torchvision reads them without looking at a checksum.
+    """
 
     cls: str
     title: str
@@ -36,12 +39,14 @@ class _Known:
     archives: tuple[str, ...]
     num_train: int
     shape: tuple[int, int, int]
+    sizes: tuple[int, ...] = ()
 
 
 def _idx(cls: str, title: str) -> _Known:
     stems = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     files = tuple(f"{cls}/raw/{stem}-ubyte" for stem in stems)
-    return _Known(cls, title, files, tuple(f"{file}.gz" for file in files), 60_000, (1, 28, 28))
+    sizes = tuple(head + n * each for n in (60_000, 10_000) for head, each in ((16, 28 * 28), (8, 1)))
+    return _Known(cls, title, files, tuple(f"{file}.gz" for file in files), 60_000, (1, 28, 28), sizes)
 
 
 _BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")
@@ -99,6 +104,7 @@ class TorchVision(Source):
             self._download()
         folder = (self.root / self.known.files[0]).parent
         try:
+            self._check_sizes()
             x, y, classes = self._read(train=True)
             x_test, y_test, _ = self._read(train=False)
         except Exception as error:  # torchvision meets a broken file with almost any of them
@@ -110,6 +116,11 @@ class TorchVision(Source):
 
     def _missing(self) -> list[str]:
         return [file for file in self.known.files if not (self.root / file).is_file()]
+
+    def _check_sizes(self) -> None:
+        for file, size in zip(self.known.files, self.known.sizes, strict=False):
+            if (found := (self.root / file).stat().st_size) != size:
+                raise ValueError(f"{Path(file).name} has {found:,} bytes instead of {size:,}")
 
     def _read(self, train: bool) -> tuple[Tensor, Tensor, tuple[str, ...]]:
         with warnings.catch_warnings():

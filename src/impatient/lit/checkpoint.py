@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import pickle
 import shutil
 import signal
 import threading
@@ -34,9 +35,14 @@ def read_header(path: str | Path) -> dict[str, Any]:
     """What a checkpoint says of its run: global_step and identity. Raises ConfigError for a file that is none."""
     try:
         saved = torch.load(path, weights_only=True, mmap=True)
-        return {"global_step": saved["global_step"], "identity": saved["impatient"]["identity"]}
-    except Exception as error:
-        why = str(error).splitlines()[0][:100]
+        header = {"global_step": saved["global_step"], "identity": saved["impatient"]["identity"]}
+        if type(header["global_step"]) is not int or header["global_step"] < 0 or type(header["identity"]) is not dict:
+            raise ValueError("its number of rounds or its identity is none")
+        return header
+    except Exception as error:  # torch meets a broken file with almost any of them
+        why = f"{str(error) or type(error).__name__}".splitlines()[0][:100]
+        if isinstance(error, pickle.UnpicklingError):
+            why = "it has more in it than tensors and plain values, which is never executed"
         raise ConfigError(f"ckpt_path={path}: is no whole checkpoint of a run ({why}); name another one") from error
 
 
@@ -68,7 +74,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.part")
         try:
-            with part.open("wb") as file:
+            part.unlink(missing_ok=True)  # it may be a link
+            with part.open("xb") as file:
                 torch.save(checkpoint, file)
                 file.flush()
                 os.fsync(file.fileno())

@@ -12,6 +12,8 @@ from typing import Any
 from lightning.pytorch.loggers.logger import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from impatient.checks import ConfigError
+
 log = logging.getLogger(__name__)
 
 
@@ -45,19 +47,21 @@ class CSVMetrics(Logger):
             log.warning("%s has %d of the %d rounds that were done; the others are lost", self.path, len(kept), round)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
-        part.write_text("".join([_line(self.columns), *map(_line, kept)]))
+        part.unlink(missing_ok=True)  # it may be a link
+        with part.open("x") as file:
+            file.write("".join([_line(self.columns), *map(_line, kept)]))
         part.replace(self.path)
 
     def _rows_before(self, round: int) -> list[list[str]]:
         if not self.path.exists():
             return []
-        lines = self.path.read_text().splitlines(keepends=True)
-        rows = list(csv.DictReader(line for line in lines if line.endswith("\n")))
-        return [
-            [row.get(c) or "" for c in self.columns]
-            for row in rows
-            if (row.get("round") or "").isdigit() and int(row["round"]) < round
-        ]
+        lines = self.path.read_text(errors="replace").splitlines(keepends=True)
+        try:
+            rows = list(csv.DictReader(line for line in lines if line.endswith("\n")))
+        except csv.Error as error:
+            raise ConfigError(f"{self.path}: is no table ({error}); remove it to go on without its rows") from error
+        before = {str(t) for t in range(round)}
+        return [[row.get(c) or "" for c in self.columns] for row in rows if row.get("round") in before]
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

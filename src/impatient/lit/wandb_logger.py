@@ -3,6 +3,7 @@
 import logging
 import netrc
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ class WandbMetrics(WandbLogger):
             raise ConfigError("mode=online: there is no API key; run `wandb login`, or use mode=offline")
         self.folder = Path(folder)
         kept = self.folder / "wandb_id"
-        run_id = kept.read_text().strip() if kept.exists() else secrets.token_hex(4)
+        run_id = kept.read_text(errors="replace").strip() if kept.exists() else ""
+        if not re.fullmatch(r"[\w-]{1,64}", run_id):  # none yet, or a torn one
+            run_id = secrets.token_hex(4)
         settings = wandb.Settings(quiet=True, init_timeout=patience, finish_timeout=60)
         super().__init__(save_dir=folder, project=project, id=run_id, mode=mode, settings=settings, **kwargs)
         self._wandb_init.pop("anonymous")  # Lightning passes what W&B now warns of
@@ -59,7 +62,9 @@ class WandbMetrics(WandbLogger):
     def begin(self, columns: list[str], round: int) -> None:
         """Make `round` the axis; remember the id."""
         part = self.kept.with_name(".wandb_id.part")
-        part.write_text(self.run_id)
+        part.unlink(missing_ok=True)  # it may be a link
+        with part.open("x") as file:
+            file.write(self.run_id)
         part.replace(self.kept)
         self.experiment.define_metric("round")
         self.experiment.define_metric("*", step_metric="round")

@@ -47,7 +47,8 @@ def write_clients(
     """Write clients.csv, in full or not at all. labels: counts int [N, C]."""
     part = folder / f".{CLIENTS}.{os.getpid()}"
     try:
-        with part.open("w", newline="") as file:
+        part.unlink(missing_ok=True)  # it may be a link
+        with part.open("x", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(["client", "samples", "probability", *(f"class/{name}" for name in classes)])
             for i, n in enumerate(samples):
@@ -85,11 +86,14 @@ def begin_masks(folder: Path, round: int) -> None:
     """Start participation.csv, or keep its whole rows of rounds before `round`, as metrics.csv is kept on resume."""
     path = folder / PARTICIPATION
     kept = []
+    before = {str(t) for t in range(round)}
     if round and path.exists():
-        lines = [line for line in path.read_text().splitlines(keepends=True)[1:] if line.endswith("\n")]
-        kept = [line for line in lines if line.split(",")[0].isdecimal() and int(line.split(",")[0]) < round]
+        lines = [line for line in path.read_text(errors="replace").splitlines(keepends=True)[1:] if line.endswith("\n")]
+        kept = [line for line in lines if line.split(",")[0] in before]
     part = folder / f".{PARTICIPATION}.part"
-    part.write_text(HEAD + "".join(kept))
+    part.unlink(missing_ok=True)  # it may be a link
+    with part.open("x") as file:
+        file.write(HEAD + "".join(kept))
     part.replace(path)
 
 

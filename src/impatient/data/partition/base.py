@@ -86,7 +86,9 @@ def save(path: str | os.PathLike[str], indices: Sequence[np.ndarray]) -> None:
     target = Path(path)
     half = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        half.write_text(json.dumps([own.tolist() for own in indices]), encoding="utf-8")
+        half.unlink(missing_ok=True)  # it may be a link
+        with half.open("x", encoding="utf-8") as file:
+            file.write(json.dumps([own.tolist() for own in indices]))
         half.replace(target)
     finally:
         half.unlink(missing_ok=True)
