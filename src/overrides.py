@@ -107,13 +107,17 @@ def _composed(groups: list[Override], config_name: str) -> Iterator[tuple[str, D
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         fixed = [str(one.input_line) for one in groups if not one.is_sweep_override()]
         try:
-            params = compose(config_name, fixed, return_hydra_config=True).hydra.sweeper.get("params") or {}
+            first = compose(config_name, fixed, return_hydra_config=True)
+            params = first.hydra.sweeper.get("params") or {}
             swept = [
                 one for k, v in params.items() if _is_group(one := _parsed(f"{k}={v}")) and one.is_sweep_override()
             ]
             given = {one.key_or_group for one in groups}
             swept = [one for one in swept if one.key_or_group not in given]
             swept += [one for one in groups if one.is_sweep_override()]
+            if not swept:
+                yield "", first
+                return
             for choices in BasicSweeper.split_arguments(swept, None)[0][:MOST]:
                 yield " ".join(choices), compose(config_name, [*fixed, *choices], return_hydra_config=True)
         except (CompactHydraException, OmegaConfBaseException):

@@ -24,8 +24,8 @@ from impatient.data.vision import check_channels, check_folder
 from impatient.machine import free_bytes
 
 SHOWN = 5  # faults named in one message
-# What IMG_EXTENSIONS stand for, and GIF, which data from the web has under these names. Pillow goes by a file's content,
-# and runs Ghostscript on PostScript.
+# What IMG_EXTENSIONS stand for, and GIF, which data from the web has under these names. Pillow goes by the content of a
+# file, and runs Ghostscript on PostScript.
 FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP", "GIF")
 MOST_PIXELS = 2**26  # of one image: 8000 x 8000
 MOST_BYTES = 2**30  # of one file: more than so many pixels take in any format
