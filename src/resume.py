@@ -136,24 +136,31 @@ def claimed(folder: Path) -> Iterator[None]:
     Raises ConfigError where another process has it. On file systems without locks nothing is promised.
     """
     path = folder / ".lock"
-    with open(path, "a+", opener=_no_link) as file:
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise ConfigError(
-                f"hydra.run.dir={folder}: {file.read() or 'another process'} is writing a run there; wait for it or "
-                "stop it, or name another folder"
-            ) from error
+            file = held.enter_context(open(path, "ab+", buffering=0, opener=_no_link))
+            _lock(file, folder)
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         except OSError as error:
-            log.warning("%s cannot be locked (%s): see to it that no two runs share it", folder, error.strerror)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+            raise ConfigError(
+                f"hydra.run.dir={folder}: cannot be written ({error.strerror}); make room or name another folder"
+            ) from error
+        held.callback(path.unlink, missing_ok=True)
+        yield
+
+
+def _lock(file: Any, folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        raise ConfigError(
+            f"hydra.run.dir={folder}: {file.read().decode() or 'another process'} is writing a run there; wait for it "
+            "or stop it, or name another folder"
+        ) from error
+    except OSError as error:
+        log.warning("%s cannot be locked (%s): see to it that no two runs share it", folder, error.strerror)
 
 
 def _no_link(path: str, flags: int) -> int:

@@ -311,7 +311,7 @@ def test_the_lock_is_no_link(tmp_path: Path) -> None:
     """It is emptied before it is written."""
     (tmp_path / "precious").write_text("kept")
     (tmp_path / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(OSError, match="symbolic links"), resume.claimed(tmp_path):
+    with pytest.raises(ConfigError, match="symbolic links"), resume.claimed(tmp_path):
         pytest.fail("claimed")
     assert (tmp_path / "precious").read_text() == "kept"
 
