@@ -155,7 +155,9 @@ class TorchVision(Source):
             if not was_there:  # mistyped, perhaps
                 with contextlib.suppress(OSError):
                     self.root.rmdir()
-            reason = " ".join(str(error).split())[-160:]  # the last of several tries
+            reason = " ".join(str(error).split())
+            if len(reason) > 160:  # the last of several tries
+                reason = f"… {reason[-160:].partition(' ')[2]}"
             first, *others = self._missing()
             raise ConfigError(
                 f"data={self.name}: {self.known.title} is not under {self.root.absolute()}, and the download failed "
