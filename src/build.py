@@ -60,6 +60,19 @@ class Parts:
 
 def validate(cfg: Config) -> Parts:
     """Make every cheap piece. Raises one ConfigError with all faults of the whole config, before any data is read."""
+    made, faults = _made(cfg)
+    faults += faults_of.cross_faults(cfg, made)
+    if faults:
+        raise ConfigError(*faults)
+    return Parts(*(made[node] for node in faults_of.NODES))
+
+
+def value_faults(cfg: Config) -> list[str]:
+    """What is wrong in a config but for combinations: of one that is not whole."""
+    return _made(cfg)[1]
+
+
+def _made(cfg: Config) -> tuple[dict[str, Any], list[str]]:
     faults = faults_of.scalar_faults(cfg)
     made: dict[str, Any] = {}
     for node in faults_of.NODES:
@@ -74,10 +87,7 @@ def validate(cfg: Config) -> Parts:
             faults += faults_of.node_faults(f"{group}.{name}", node, KINDS[group]) if node is not None else []
     if made.get("server"):
         _try("server", lambda: _steps(made["server"]), faults)
-    faults += faults_of.cross_faults(cfg, made)
-    if faults:
-        raise ConfigError(*faults)
-    return Parts(*(made[node] for node in faults_of.NODES))
+    return made, faults
 
 
 def of_kind(path: str, made: Any, node: Config, faults: list[str]) -> Any:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 import build
+import composed
 import door
 import faults as faults_of
 from impatient.aggregators.base import Aggregator
@@ -63,7 +64,7 @@ def show(title: str, report: Report) -> None:
 def main(cfg: DictConfig) -> None:
     """Try all laws; exit status 1 where one is broken, or where the rule raises."""
     try:
-        plain = door.plain(cfg)
+        plain = composed.plain(cfg)
         check(integer("num_clients", plain["num_clients"], 2, 1000))
         trial = Trial(partial(make_rule, plain.get("algo")), plain["num_clients"])
         check(*own_faults(trial.make(), trial.n))

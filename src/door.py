@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
-from impatient.checks import ConfigError, check
-from overrides import composition_faults, group_faults
+from composed import Judge, all_faults
+from impatient.checks import ConfigError
+from overrides import group_faults
 
 
 class JobError(RuntimeError):
     """A job of a sweep ended with a message; the others went on."""
 
 
-def enter(main: Callable[[], Any]) -> None:
+def enter(main: Callable[[], Any], judge: Judge | None = None) -> None:
     """Run Hydra's `main` on sys.argv. Exit status 1 and one message for whatever is the user's or the machine's fault.
 
+    judge: what is wrong with the values of a config; it is asked where another override keeps `main` from being run.
     HYDRA_FULL_ERROR=1 shows tracebacks instead.
     """
     logging.raiseExceptions = False  # on a full disk, no traceback for every line that train.log cannot take
@@ -33,18 +34,22 @@ def enter(main: Callable[[], Any]) -> None:
         return
     overrides = [arg for arg in sys.argv[1:] if not arg.startswith("-")]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors over instead of printing them
+    elsewhere = any(arg.startswith(("-cd", "-cp", "-cn", "--config")) for arg in sys.argv)
+
+    def everything() -> list[str]:
+        return [] if elsewhere else all_faults(overrides, Path(sys.argv[0]).stem, bool(first), judge)
+
     try:
-        check(*group_faults(overrides))
+        if faults := group_faults(overrides):
+            raise ConfigError(*(everything() or faults))
         main()
         sys.stdout.flush()  # here, where a closed pipe is no surprise
     except ConfigError as error:
         show_faults(error)
     except JobError as error:
-        print(f"a job of the sweep failed, perhaps others too; each has its own train.log\n{error}", file=sys.stderr)
+        print(error, file=sys.stderr)
     except (HydraException, OmegaConfBaseException) as error:
-        elsewhere = any(arg.startswith(("-cd", "-cp", "-cn", "--config")) for arg in sys.argv)
-        faults = [] if elsewhere else composition_faults(overrides, Path(sys.argv[0]).stem)
-        if faults:
+        if faults := everything():
             show_faults(ConfigError(*faults))
         else:
             cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
@@ -55,26 +60,12 @@ def enter(main: Callable[[], Any]) -> None:
     except BrokenPipeError:  # whoever read our output has gone, as in `… --help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:  # a run deals with its own: this is Hydra making the run's folder
-        why = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        show_faults(ConfigError(f"the run's folder cannot be written ({why}); set hydra.run.dir to another one"))
+        why = "is, or lies in, a file" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+        at = error.filename or error
+        show_faults(ConfigError(f"the run's folder cannot be made ({at}: {why}); set hydra.run.dir to another one"))
     else:
         return
     sys.exit(1)
-
-
-def plain(cfg: DictConfig) -> dict[str, Any]:
-    """Dicts and lists, all interpolations resolved, without the groups that only set others' values.
-
-    Raises ConfigError where one cannot be resolved, or a value is missing.
-    """
-    try:
-        resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    except MissingMandatoryValue as error:
-        raise ConfigError(f"{error.full_key}: is missing; give {error.full_key}=…") from error
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"{error.full_key}: {str(error.msg or error).splitlines()[0]}; give a value") from error
-    assert isinstance(resolved, dict)
-    return {str(key): value for key, value in resolved.items() if key not in ("experiment", "sweep", "debug")}
 
 
 def show_faults(error: ConfigError) -> None:

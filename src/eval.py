@@ -4,12 +4,9 @@ python src/eval.py logs/runs/<folder>
 """
 
 import logging
-import os
 import sys
 import warnings
 from pathlib import Path
-
-os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1]))
 
 import hydra
 import lightning as L

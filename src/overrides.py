@@ -1,8 +1,11 @@
 """What is wrong with the overrides of a command line, where Hydra stops with a traceback or without the way out."""
 
 import difflib
+import inspect
+import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,17 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import CompactHydraException
-from omegaconf import DictConfig
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from impatient.checks import known
 
-CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+ROOT = Path(__file__).resolve().parents[1]
+CONFIGS = ROOT / "configs"
+os.environ.setdefault("IMPATIENT_ROOT", str(ROOT))  # configs/paths
 WRITE = "write key=value, with quotes around what has commas, brackets, spaces or signs: 'key=\"a, b\"'"
-MOST = 64  # commands of a sweep that are looked at
+MOST = 64  # jobs of a sweep that are looked at
 
 
 def group_faults(overrides: list[str]) -> list[str]:
@@ -26,46 +32,82 @@ def group_faults(overrides: list[str]) -> list[str]:
     faults = []
     for override in overrides:
         try:
-            parsed = _parsed(override)
+            faults += _no_choice(_parsed(override), override)
         except CompactHydraException:  # Hydra will say so
             continue
-        value = parsed.value()
-        if not _is_group(parsed) or parsed.is_sweep_override() or parsed.is_force_add() or isinstance(value, dict):
-            continue
-        listed = value if isinstance(value, list) and not parsed.is_delete() else [value]
-        if not all(_names(item) or (item is None and parsed.is_delete()) for item in listed):
-            said = override.partition("=")[2]
-            choices = ", ".join(_choices(parsed.key_or_group))
-            there_are = f"there are {choices}; " if choices else ""
-            faults.append(f"{parsed.key_or_group}={said}: names no choice; {there_are}leave it out for the default")
     return faults
 
 
-def composition_faults(overrides: list[str], config_name: str) -> list[str]:
-    """Why Hydra cannot compose them, with the nearest names; empty where Hydra's own message must do."""
-    faults, parsed = [], []
+def sift(overrides: list[str], config_name: str) -> tuple[list[str], list[Override]]:
+    """What is wrong with names, with the nearest ones; and the overrides in which nothing is.
+
+    A misspelt choice is sound as the nearest one. Where there is none, keys that depend on it are left out of both.
+    """
+    faults: list[str] = []
+    groups: list[Override] = []
+    keys: list[Override] = []
+    lost: list[str] = []
     for override in overrides:
         try:
-            parsed.append(_parsed(override))
+            one = _parsed(override)
         except CompactHydraException as error:
             why = [text for text in str(error).splitlines() if not text.startswith(("Error parsing", "See "))]
             faults.append(f"{override}: is no override ({why[0]}); {WRITE}")
-    groups = [one for one in parsed if _is_group(one) and not isinstance(one.value(), dict)]
-    faults += [fault for one in groups for fault in _no_such_choice(one)]
-    if faults:
-        return faults
-    keys = [one for one in parsed if one not in groups and not one.is_add() and not one.is_force_add()]
+            continue
+        if not _is_group(one) or isinstance(one.value(), dict):
+            keys.append(one)
+            continue
+        found = _no_choice(one, override) or _no_such_choice(one)
+        nearest = _nearest(one) if found else override
+        faults += found
+        groups += [_parsed(nearest)] if nearest else []
+        lost += [] if nearest else [one.key_or_group]
+    if any(map(_brings_others, lost)):
+        keys = [one for one in keys if "." not in one.key_or_group]
+    keys = [one for one in keys if one.key_or_group.split(".")[0] not in lost]
+    unknown, sound = _with_known_keys(keys, groups, config_name)
+    return [*faults, *unknown], [*groups, *sound]
+
+
+def _with_known_keys(
+    keys: list[Override], groups: list[Override], config_name: str
+) -> tuple[list[str], list[Override]]:
+    """What is wrong with the keys, whatever is swept; and those in which nothing is."""
     lacking: dict[str, set[str]] = {}
-    tried = 0
+    sound, tried = list(keys), 0
     for choices, cfg in _composed(groups, config_name):
         tried += 1
-        for fault in (fault for one in keys for fault in _unknown(one, cfg)):
-            lacking.setdefault(fault, set()).add(choices)
+        for one in keys:
+            for fault in () if one.is_add() or one.is_force_add() else _unknown(one, cfg):
+                lacking.setdefault(fault, set()).add(choices)
+                sound = [other for other in sound if other is not one]
     some = [fault for fault, where in lacking.items() if len(where) < tried]
+    faults = [fault for fault in lacking if fault not in some]
     for name in dict.fromkeys(fault.split(";")[0] for fault in some):
         where = sorted(set().union(*(lacking[fault] for fault in some if fault.startswith(f"{name};"))))
         faults.append(f"{name} with {' or '.join(where)}; run those apart")
-    return [*(fault for fault in lacking if fault not in some), *faults]
+    return faults, sound
+
+
+@lru_cache(maxsize=128)
+def compose_of(config_name: str, *overrides: str) -> DictConfig:
+    """The config that they compose, with Hydra's own node; not to be changed. Raises what Hydra raises."""
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return compose(config_name, list(overrides), return_hydra_config=True)
+
+
+def jobs_of(overrides: list[Override], config_name: str, groups_only: bool = False) -> list[list[str]]:
+    """The overrides of each job, the first MOST of a sweep; of one that sweeps over config groups, or over anything.
+
+    Raises what Hydra raises.
+    """
+    fixed = [str(one.input_line) for one in overrides if not one.is_sweep_override()]
+    params = compose_of(config_name, *fixed).hydra.sweeper.get("params") or {}
+    given = {one.key_or_group for one in overrides}
+    swept = [_parsed(f"{key}={value}") for key, value in params.items() if key not in given]
+    swept += [one for one in overrides if one.is_sweep_override()]
+    swept = [one for one in swept if _is_group(one) or not groups_only]
+    return [[*fixed, *job] for job in BasicSweeper.split_arguments(swept, None)[0][:MOST]]
 
 
 def _parsed(override: str) -> Override:
@@ -78,50 +120,69 @@ def _is_group(parsed: Override) -> bool:
     return "/" in name or bool(name and (CONFIGS / name).is_dir())
 
 
+def _files(group: str) -> list[Path]:
+    return sorted((CONFIGS / group).glob("**/*.yaml"))  # none for Hydra's own groups
+
+
+def _choices(group: str) -> list[str]:
+    return [str(path.relative_to(CONFIGS / group).with_suffix("")) for path in _files(group)]
+
+
+def _brings_others(group: str) -> bool:
+    """Whether its choices set more than the group itself."""
+    return any(re.search("_global_|override /", path.read_text()) for path in _files(group))
+
+
+def _no_choice(parsed: Override, override: str) -> list[str]:
+    """Say that the value is nothing that could be a choice's name."""
+    value = parsed.value()
+    if not _is_group(parsed) or parsed.is_sweep_override() or parsed.is_force_add() or isinstance(value, dict):
+        return []
+    listed = value if isinstance(value, list) and not parsed.is_delete() else [value]
+    if all(_names(item) or (item is None and parsed.is_delete()) for item in listed):
+        return []
+    choices = ", ".join(_choices(parsed.key_or_group))
+    there_are = f"there are {choices}; " if choices else ""
+    said = override.partition("=")[2]
+    return [f"{parsed.key_or_group}={said}: names no choice; {there_are}leave it out for the default"]
+
+
 def _names(item: Any) -> bool:
     """Whether this can be a choice's name: text, in which an interpolation names something."""
     return isinstance(item, str) and "${" not in re.sub(r"\$\{[\w/@.:]*\w[\w/@.:]*\}", "", item)
 
 
-def _choices(group: str) -> list[str]:
-    return sorted(
-        str(path.relative_to(CONFIGS / group).with_suffix("")) for path in (CONFIGS / group).glob("**/*.yaml")
-    )
-
-
 def _no_such_choice(parsed: Override) -> list[str]:
-    group, value = parsed.key_or_group, parsed.value()
-    choices = _choices(group)  # none for Hydra's own groups
-    given = list(parsed.sweep_string_iterator()) if parsed.is_sweep_override() else [value]
+    """Say that there is no choice of that name, and which is the nearest."""
+    choices = _choices(parsed.key_or_group)
     faults = []
-    for name in given:
-        if choices and isinstance(name, str) and name not in choices and name != "null" and "${" not in name:
+    for name in _given(parsed) if choices else []:
+        if isinstance(name, str) and name not in choices and name != "null" and "${" not in name:
             near = difflib.get_close_matches(name, choices, 1)
             did = f"did you mean {near[0]}? " if near else ""
-            faults.append(f"{group}={name}: no such choice; {did}there are {', '.join(choices)}")
+            faults.append(f"{parsed.key_or_group}={name}: no such choice; {did}there are {', '.join(choices)}")
     return faults
+
+
+def _nearest(parsed: Override) -> str | None:
+    """The override with the nearest choices in it; None where there are none."""
+    choices = _choices(parsed.key_or_group)
+    near = [difflib.get_close_matches(str(name), choices, 1) for name in _given(parsed)]
+    return f"{parsed.key_or_group}={','.join(name for (name,) in near)}" if all(near) else None
+
+
+def _given(parsed: Override) -> list[Any]:
+    return list(parsed.sweep_string_iterator()) if parsed.is_sweep_override() else [parsed.value()]
 
 
 def _composed(groups: list[Override], config_name: str) -> Iterator[tuple[str, DictConfig]]:
     """Each choice of the groups that are swept, in words, and the config it composes."""
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        fixed = [str(one.input_line) for one in groups if not one.is_sweep_override()]
-        try:
-            first = compose(config_name, fixed, return_hydra_config=True)
-            params = first.hydra.sweeper.get("params") or {}
-            swept = [
-                one for k, v in params.items() if _is_group(one := _parsed(f"{k}={v}")) and one.is_sweep_override()
-            ]
-            given = {one.key_or_group for one in groups}
-            swept = [one for one in swept if one.key_or_group not in given]
-            swept += [one for one in groups if one.is_sweep_override()]
-            if not swept:
-                yield "", first
-                return
-            for choices in BasicSweeper.split_arguments(swept, None)[0][:MOST]:
-                yield " ".join(choices), compose(config_name, [*fixed, *choices], return_hydra_config=True)
-        except (CompactHydraException, OmegaConfBaseException):
-            return
+    fixed = sum(not one.is_sweep_override() for one in groups)
+    try:
+        for job in jobs_of(groups, config_name, groups_only=True):
+            yield " ".join(job[fixed:]), compose_of(config_name, *job)
+    except (CompactHydraException, OmegaConfBaseException):
+        return
 
 
 def _unknown(parsed: Override, cfg: DictConfig) -> Iterator[str]:
@@ -132,11 +193,11 @@ def _unknown(parsed: Override, cfg: DictConfig) -> Iterator[str]:
         for i, key in enumerate([*above, last]):
             if not isinstance(node, DictConfig):  # a value, or null: no struct whose keys are known
                 break
-            if key not in node:
-                said = known(
-                    ".".join([*above, last][: i + 1]), key, [k for k in node if k not in ("_target_", "hydra")]
-                )
-                yield f"{said}; +{path}=… adds it" if key == last and not parsed.is_delete() else str(said)
+            if node._get_node(key, validate_access=False) is None:
+                here = ".".join([*above, last][: i + 1])
+                said = known(here, key, [k for k in node if k not in ("_target_", "hydra")])
+                adds = i == len(above) and not parsed.is_delete() and _takes(node, ".".join(above), key)
+                yield f"{said}; +{path}=… adds it" if adds else str(said)
                 break
             node = node._get_node(key)
 
@@ -147,3 +208,14 @@ def _paths(key: str, value: Any) -> Iterator[str]:
             yield from _paths(f"{key}.{name}", child)
     else:
         yield key
+
+
+def _takes(node: DictConfig, path: str, key: str) -> bool:
+    """Whether the node could have this key as well."""
+    if "_target_" in node and path != "trainer":  # most of what Lightning's takes has no meaning for rounds
+        try:
+            parameters = inspect.signature(get_object(node["_target_"])).parameters
+        except Exception:  # a target of one's own may fail in any way
+            return False
+        return key in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return path in ("callbacks", "logger") or (path.startswith("hydra.") and OmegaConf.get_type(node) is dict)

@@ -12,8 +12,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1]))
-
 import hydra
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console

@@ -1,51 +1,33 @@
 """Going on with a run: its checkpoint, its own overrides, and what is set differently now."""
 
-import contextlib
-import fcntl
 import json
 import logging
-import os
 import re
-import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from faults import Config
 from impatient.checks import ConfigError
 from impatient.lit.checkpoint import read_header
+from rundir import OURS, is_main, write
 
 log = logging.getLogger("impatient")
-
-# What a run writes, and would write over; the first of them before all others.
-OURS = (
-    *("overrides.json", "config.yaml", "partition.json", "metrics.csv", "clients.csv", "participation.csv"),
-    *("summary.json", "checkpoints"),
-)
-
-
-def is_main() -> bool:
-    """Whether this is the one process, or the first of several ranks: the one that writes and speaks."""
-    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def with_saved_overrides(argv: list[str]) -> list[str]:
     """For `hydra.run.dir=… ckpt_path=last`: the overrides that the folder's run was started with, then one's own."""
     given = dict(arg.split("=", 1) for arg in argv[1:] if "=" in arg)
-    if given.get("hydra.run.dir") == "":
-        sys.exit("hydra.run.dir=: names no folder; give one, or leave it out")
-    if given.get("hydra.run.dir", "").lstrip("'\"").startswith("~"):
-        sys.exit(f"hydra.run.dir={given['hydra.run.dir']}: would be a folder of the name ~; write $HOME")
-    folder = Path(given.get("hydra.run.dir", ""))
-    if "hydra.run.dir" in given and (links := _hydras_links(folder)):
-        sys.exit(f"hydra.run.dir={folder}: {links[0]} is a link, which would be written through; remove it")
-    saved = folder / "overrides.json"
+    for key in ("hydra.run.dir", "hydra.sweep.dir"):
+        if given.get(key) == "":
+            sys.exit(f"{key}=: names no folder; give one, or leave it out")
+        if given.get(key, "").lstrip("'\"").startswith("~"):
+            sys.exit(f"{key}={given[key]}: would be a folder of the name ~; write $HOME")
+    saved = Path(given.get("hydra.run.dir", "")) / OURS[0]
     if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.is_file():
         return argv
     own = {key.lstrip("+~") for key in given}
@@ -65,12 +47,6 @@ def _saved(path: Path) -> list[str]:
         if arg.startswith("-") or re.match(r"[+~]*(hydra([./@=]|$)|paths\.run_dir\b)", arg):
             raise ValueError(f"no run keeps {arg}")
     return saved
-
-
-def _hydras_links(folder: Path) -> list[Path]:
-    """Links among what Hydra itself writes, before anything of ours runs."""
-    there = (folder / "train.log", folder / ".hydra", *(folder / ".hydra").glob("*"))
-    return [path for path in there if path.is_symlink()]
 
 
 def checkpoint_of(cfg: Config) -> str | None:
@@ -127,64 +103,6 @@ def newest(folder: Path) -> Path | None:
     for fault in faults:
         log.warning("%s; going on from %s, %d rounds", fault, best, rounds[best] if best else 0)
     return best
-
-
-@contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """The folder is this run's alone while the block lasts, or until the process dies.
-
-    Raises ConfigError where another process has it. On file systems without locks nothing is promised.
-    """
-    path = folder / ".lock"
-    with contextlib.ExitStack() as held:
-        try:
-            file = held.enter_context(open(path, "ab+", buffering=0, opener=_no_link))
-            _lock(file, folder)
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
-        except OSError as error:
-            raise ConfigError(
-                f"hydra.run.dir={folder}: cannot be written ({error.strerror}); make room or name another folder"
-            ) from error
-        held.callback(path.unlink, missing_ok=True)
-        yield
-
-
-def _lock(file: Any, folder: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        raise ConfigError(
-            f"hydra.run.dir={folder}: {file.read().decode() or 'another process'} is writing a run there; wait for it "
-            "or stop it, or name another folder"
-        ) from error
-    except OSError as error:
-        log.warning("%s cannot be locked (%s): see to it that no two runs share it", folder, error.strerror)
-
-
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
-def write(path: Path, text: str) -> None:
-    """The whole text or what was there before, whenever the power goes."""
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)  # it may be a link
-    with part.open("x", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
-def summary_of(folder: Path, done: int) -> dict[str, Any] | None:
-    """The summary of a run that finished with `done` rounds, where there is one."""
-    try:
-        summary = json.loads((folder / "summary.json").read_text())
-        return summary if summary["round"] + 1 == done and "train/objective" in summary else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _rounds_in(path: Path) -> int:

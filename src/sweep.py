@@ -2,30 +2,40 @@
 
 import signal
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 
 import build
 import door
+from composed import of_job
 from impatient.checks import ConfigError
+from rundir import summary_of
 
 stopped = False
 """Whether Ctrl-C was pressed, in the process that started the sweep or in one of its jobs' own."""
+
+
+planned: list[tuple[Path, int]] = []
+"""Each job's folder and rounds, known before the first one starts."""
 
 
 class Sweep(Callback):
     """Hydra's hooks, named in configs/hydra/default.yaml."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Name the jobs that cannot run; exit status 1 at once where no job can."""
+        """Name the jobs that cannot run; exit status 1 at once where no job can, or where the folder is no sweep's."""
+        if fault := _not_ours(Path(config.hydra.sweep.dir)):
+            door.show_faults(ConfigError(f"hydra.sweep.dir={config.hydra.sweep.dir}: {fault}; name another folder"))
+            sys.exit(1)
         foresee(config)
         if "joblib" in config.hydra.launcher._target_:  # it would kill the others as soon as one has stopped
             signal.signal(signal.SIGINT, _stop)
@@ -36,11 +46,39 @@ class Sweep(Callback):
             raise KeyboardInterrupt
 
 
+def _not_ours(folder: Path) -> str | None:
+    """Why Hydra must not write its multirun.yaml there; None if it may."""
+    there = folder / "multirun.yaml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if there.is_symlink() or (there.exists() and "sweep.Sweep" not in there.read_text()):
+            return "has a multirun.yaml of another program"
+    except (FileExistsError, NotADirectoryError):
+        return "is, or lies in, a file"
+    except (OSError, ValueError) as error:
+        return f"cannot be written ({error})"
+    return None
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
     global stopped
     stopped = True
     print("\nstopping: every job saves after its round; Ctrl-C again ends them at once", file=sys.stderr)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def reported(main: Callable[[], Any]) -> Callable[[], Any]:
+    """`main`; where a job has failed, all that are not done are named at the end."""
+
+    def run() -> Any:
+        try:
+            return main()
+        except door.JobError as error:
+            left = [f"#{i}  {at}" for i, (at, rounds) in enumerate(planned) if not summary_of(at, rounds)]
+            head = [f"{len(left)} of {len(planned)} jobs are not done; each has its own train.log:"] if left else []
+            raise door.JobError("\n  ".join([*(head or [str(error)]), *left])) from error
+
+    return run
 
 
 def foresee(config: DictConfig) -> None:
@@ -67,14 +105,10 @@ def foresee(config: DictConfig) -> None:
 
 def _faults(config: DictConfig, number: int, overrides: list[str]) -> list[str]:
     cfg = GlobalHydra.instance().config_loader().load_sweep_config(config, overrides)
-    with open_dict(cfg):
-        cfg.hydra.job.id, cfg.hydra.job.num = str(number), number
-        cfg.hydra.runtime.output_dir = config.hydra.sweep.dir
-    HydraConfig.instance().set_config(cfg)  # what ${hydra:…} refers to
-    with open_dict(cfg):
-        del cfg["hydra"]
     try:
-        build.validate(door.plain(cfg))
+        plain = of_job(cfg, number)
+        planned.append((Path(plain["paths"]["run_dir"]), plain["rounds"]))
+        build.validate(plain)
     except ConfigError as error:
         return error.faults
     return []

@@ -14,8 +14,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1]))
-
 import hydra
 import numpy as np
 import torch
@@ -25,6 +23,7 @@ from hydra.types import RunMode
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
+import composed
 import door
 import faults as faults_of
 from impatient.checks import ConfigError, check, integer, number
@@ -116,7 +115,7 @@ def main(cfg: DictConfig) -> None:
     single = HydraConfig.get().mode == RunMode.RUN
     try:
         name = str(dict(HydraConfig.get().runtime.choices)["study"])
-        run(door.plain(cfg), name, list(HydraConfig.get().overrides.task))
+        run(composed.plain(cfg), name, composed.typed())
     except ConfigError as error:
         if not single:
             raise

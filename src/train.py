@@ -7,17 +7,12 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
-import shutil
 import sys
 import time
-import traceback
 import warnings
-from multiprocessing import parent_process
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("IMPATIENT_ROOT", str(Path(__file__).resolve().parents[1]))
 
 import hydra
 import lightning as L
@@ -25,23 +20,24 @@ import torch
 import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from lightning.pytorch.utilities.exceptions import SIGTERMException
 from omegaconf import DictConfig, OmegaConf
 
 import build
+import composed
 import door
+import endings
 import resume
+import rundir
 import sweep
 from faults import Config
 from impatient import allocator, tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
-from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, StoppedError, check_disk, read_header
+from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, check_disk, read_header
 from impatient.lit.progress import RoundProgress
 from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
 from impatient.plots.groups import setting
-from impatient.round import BadUpdateError
 
 log = logging.getLogger("impatient")
 
@@ -85,9 +81,10 @@ def make_trainer(cfg: Config, job: int | None) -> L.Trainer:
     return trainer
 
 
-def run(cfg: Config, overrides: list[str], job: int | None = None) -> float:
+def run(cfg: Config, hydras: Mapping[str, Any], job: int | None = None) -> float:
     """Train. Returns the final test accuracy, or the objective for a task without classes.
 
+    hydras: what Hydra keeps of a run, by file name.
     job: its number in a sweep, where the lines of several may mix: no tables, and the number before each line.
     """
     parts = build.validate(cfg)
@@ -99,24 +96,23 @@ def run(cfg: Config, overrides: list[str], job: int | None = None) -> float:
     dm = build.datamodule(cfg, parts)
     module = build.round_module(cfg, parts, dm)
     size = memory_bytes(parts.aggregator.slots, dm.num_clients, module.model, parts.memory)
-    log.info("per-client memory: %.1f MB (%s)", size / 1e6, parts.memory.dtype)
-
     folder, done = Path(cfg["paths"]["run_dir"]), 0
     if header is not None:
         module.check_identity(header["identity"])
         done = header["global_step"]
     # Nothing in the folder changes before the run is known to be possible.
-    if done and done >= cfg["rounds"]:
-        log.info("%d rounds are done already: nothing to do; raise `rounds` to go on", done)
-        if summary := resume.summary_of(folder, done):
+    if done >= cfg["rounds"]:
+        if rundir.is_main():
+            _say(job, f"{done} rounds are done already: nothing to do; raise `rounds` to go on ({folder})")
+        if summary := rundir.summary_of(folder, done):
             return _metric(summary)
-    elif resume.is_main():
+    elif rundir.is_main():
         check_disk(folder / "checkpoints", size, module.model)
         resume.keep_what_was(folder, cfg, done)
+        log.info("per-client memory: %.1f MB (%s)", size / 1e6, parts.memory.dtype)
         if job is None:
             tables.show_federation(dm.data, dm.clients, dm.availability)
-        resume.write(folder / "overrides.json", json.dumps(overrides))
-        resume.write(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(cfg))))
+        rundir.begin(folder, cfg, hydras)
         partition.save(folder / "partition.json", dm.clients.indices)
     for logger in trainer.loggers:
         logger.log_hyperparams({**cfg, "knowledge": sorted(parts.aggregator.knowledge)})
@@ -140,38 +136,27 @@ def _metric(summary: dict[str, Any]) -> float:
 
 
 def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound, job: int | None) -> None:
-    resume.write(folder / "summary.json", json.dumps(summary, indent=2))
+    rundir.write(folder / "summary.json", json.dumps(summary, indent=2))
     if wandb.run is not None:
         wandb.run.summary.update({k: v for k, v in summary.items() if k.startswith("hash/")})
-    if module.participation.count.sum() == 0:
-        log.warning("nobody ever took part: the model is as it was initialised")
     if job is None:
         tables.show_summary(summary, folder)
     else:
-        print(f"#{job}  done in {summary['wall_seconds']:.3g} s: {folder}\n", end="", flush=True)
+        _say(job, f"done in {summary['wall_seconds']:.3g} s: {folder}")
 
 
-def _stopped(folder: Path) -> None:
-    """Exit status 130; but a job beside others returns, and starts no other, so that these can save as well."""
-    if parent_process() is None:
-        sys.exit(130)
-    sweep.stopped = True
-    _forget(folder)
+def _say(job: int | None, text: str) -> None:
+    """A line in one piece, with the job's number in a sweep, where the lines of several may mix."""
+    print(f"{'' if job is None else f'#{job}  '}{text}\n", end="", flush=True)
 
 
-def _is_new(run: Any) -> bool:
-    """Whether the run's folder is named by the time."""
-    return "${now:" in OmegaConf.to_container(run)["dir"]  # type: ignore[call-overload, index]
-
-
-def _forget(folder: Path) -> None:
-    """Remove a folder in which nothing but Hydra's own notes was written."""
-    if (
-        folder != Path.cwd()
-        and not folder.is_symlink()
-        and {path.name for path in folder.iterdir()} <= {".hydra", "train.log"}
-    ):
-        shutil.rmtree(folder)
+def _plain(cfg: DictConfig, single: bool) -> dict[str, Any]:
+    """The config in plain dicts. Raises ConfigError with everything that is wrong where a value cannot be resolved."""
+    try:
+        return composed.plain(cfg)
+    except ConfigError as error:
+        found = composed.all_faults(composed.typed(), "train", judge=build.value_faults) if single else []
+        raise ConfigError(*(found or error.faults)) from error
 
 
 @hydra.main(version_base="1.3", config_path="../configs", config_name="train")
@@ -180,64 +165,32 @@ def main(cfg: DictConfig) -> float | None:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", ".*treespec")  # Lightning 2.6 asks torch 2.14 in an old way
     single = HydraConfig.get().mode == RunMode.RUN
+    job = None if single else HydraConfig.get().job.num
     folder = Path(HydraConfig.get().runtime.output_dir)
-    if not resume.is_main():
+    choices = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
+    if not rundir.is_main():
         log.setLevel(logging.WARNING)  # one voice
-    failed = True
-    if sweep.stopped:
-        _stopped(folder)
-        return None
-    try:
-        plain = door.plain(cfg)
-        if single and plain["ckpt_path"] == "last" and _is_new(HydraConfig.get().run):
+    with endings.told(folder, job, choices["algo"]):
+        if sweep.stopped:
+            raise KeyboardInterrupt
+        plain = _plain(cfg, single)
+        if single and plain["ckpt_path"] == "last" and rundir.is_new():
             raise ConfigError("ckpt_path=last: a new folder holds no checkpoint; add hydra.run.dir=<the run's folder>")
         if Path(plain["paths"]["run_dir"]) != folder:
             raise ConfigError(f"paths.run_dir={plain['paths']['run_dir']}: is hydra.run.dir; set that")
         if not single and (plain.get("trainer") or {}).get("devices") != 1:
             raise ConfigError("trainer: several ranks would each run the whole sweep; start one command a run")
-        plain["choices"] = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
-        job = None if single else HydraConfig.get().job.num
-        with resume.claimed(folder) if resume.is_main() else contextlib.nullcontext():
-            metric = run(plain, list(HydraConfig.get().overrides.task), job)
-        failed = False
-        return metric
-    except (ConfigError, BadUpdateError, OSError) as error:  # the user's or the machine's: no traceback helps
-        if isinstance(error, ConfigError):
-            door.show_faults(error)
-        else:
-            log.error("%s", error)
-        if not single:
-            _note(folder)
-            raise door.JobError(f"{folder}: {error}") from error
-        if isinstance(error, ConfigError) and _is_new(HydraConfig.get().run):
-            _forget(folder)  # one that was named may have been there before, with somebody's notes in it
-        sys.exit(1)
-    except SIGTERMException:
-        sys.exit(143)
-    except (StoppedError, KeyboardInterrupt):
-        _stopped(folder)
-        return None
-    except SystemExit as error:  # Lightning's, after a Ctrl-C that it saw itself
-        if isinstance(error.__context__, KeyboardInterrupt):
-            _stopped(folder)
-            return None
-        raise
-    except Exception as error:
-        _note(folder)
-        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
-            log.error("a rank lost another one, and ends; resume with ckpt_path=last")
-            sys.exit(1)
-        raise
-    finally:
-        wandb.finish(exit_code=int(failed))
-
-
-def _note(folder: Path) -> None:
-    """The traceback of what ended this job, in its own train.log."""
-    with contextlib.suppress(OSError), (folder / "train.log").open("a") as file:
-        traceback.print_exc(file=file)
+        plain["choices"] = choices
+        hydras = {
+            "config.yaml": cfg,
+            "hydra.yaml": OmegaConf.create({"hydra": HydraConfig.get()}),
+            "overrides.yaml": composed.typed(),
+        }
+        with rundir.claimed(folder) if rundir.is_main() else contextlib.nullcontext():
+            return run(plain, hydras, job)
+    return None  # stopped
 
 
 if __name__ == "__main__":
     sys.argv = resume.with_saved_overrides(sys.argv)
-    door.enter(main)
+    door.enter(sweep.reported(main), build.value_faults)

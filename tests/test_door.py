@@ -14,6 +14,7 @@ from torch import nn
 
 import build
 import resume
+import rundir
 from impatient.checks import ConfigError
 from impatient.data.quadratic import Quadratic
 from impatient.lit.checkpoint import AtomicCheckpointIO, SaveError, check_disk
@@ -28,7 +29,7 @@ from test_configs import config, faults
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     output = python("train.py", f"hydra.run.dir={tmp_path}/file/run", code=1)
-    assert re.search(r"the run's folder cannot be written \(.*file/run: Not a directory\)", output)
+    assert re.search(r"the run's folder cannot be made \(.*file/run: is, or lies in, a file\)", output)
     assert "Traceback" not in output
 
 
@@ -78,46 +79,46 @@ def test_the_newest_whole_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_a_folder_is_one_run_s(tmp_path: Path) -> None:
-    with resume.claimed(tmp_path):
+    with rundir.claimed(tmp_path):
         with (
             pytest.raises(
                 ConfigError, match=rf"run\.dir={tmp_path}: process {os.getpid()} on .* is writing a run there"
             ),
-            resume.claimed(tmp_path),
+            rundir.claimed(tmp_path),
         ):
             pass
-        with pytest.raises(ConfigError, match="is writing a run there"), resume.claimed(tmp_path):
+        with pytest.raises(ConfigError, match="is writing a run there"), rundir.claimed(tmp_path):
             pass
     assert list(tmp_path.iterdir()) == []
-    with resume.claimed(tmp_path):
+    with rundir.claimed(tmp_path):
         pass
 
 
 def test_a_process_that_was_killed_holds_no_folder(tmp_path: Path) -> None:
     code = (
-        "import resume, time, pathlib, sys\n"
-        "with resume.claimed(pathlib.Path(sys.argv[1])): print(1, flush=True); time.sleep(60)"
+        "import rundir, time, pathlib, sys\n"
+        "with rundir.claimed(pathlib.Path(sys.argv[1])): print(1, flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT / "src", stdout=subprocess.PIPE
     ) as process:
         assert process.stdout
         process.stdout.readline()
-        with pytest.raises(ConfigError, match=f"process {process.pid} on "), resume.claimed(tmp_path):
+        with pytest.raises(ConfigError, match=f"process {process.pid} on "), rundir.claimed(tmp_path):
             pass
         process.kill()
     assert (tmp_path / ".lock").exists()
-    with resume.claimed(tmp_path):
+    with rundir.claimed(tmp_path):
         pass
 
 
 def test_a_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    resume.write(path, "old")
+    rundir.write(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        resume.write(path, "new \ud800")  # no UTF-8: fails in the middle
+        rundir.write(path, "new \ud800")  # no UTF-8: fails in the middle
     assert path.read_text() == "old"
-    resume.write(path, "new")
+    rundir.write(path, "new")
     assert path.read_text() == "new"
 
 
@@ -138,8 +139,8 @@ def test_saved_overrides_that_are_torn(tmp_path: Path) -> None:
 )
 def test_the_summary_of_as_many_rounds(tmp_path: Path, text: str, found: bool) -> None:
     (tmp_path / "summary.json").write_text(text)
-    assert resume.summary_of(tmp_path, 5) == (json.loads(text) if found else None)
-    assert resume.summary_of(tmp_path / "nowhere", 5) is None
+    assert rundir.summary_of(tmp_path, 5) == (json.loads(text) if found else None)
+    assert rundir.summary_of(tmp_path / "nowhere", 5) is None
 
 
 # Checkpoints on a full disk ------------------------------------------------------------------------------------------

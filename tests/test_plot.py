@@ -47,7 +47,8 @@ def run(capsys: pytest.CaptureFixture[str], folders: list[Path], *overrides: str
 
 def test_from_the_shell(sweep: Path, tmp_path: Path) -> None:
     """Another folder, names with = and commas, no torch."""
-    (sweep / "broken/.hydra").mkdir(parents=True)
+    (sweep / "broken").mkdir()
+    (sweep / "broken/train.log").touch()
     command = [sys.executable, "-X", "importtime", str(ROOT / "src/plot.py"), "sweep", "x=seconds", "formats=[png]"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

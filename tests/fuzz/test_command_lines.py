@@ -14,11 +14,11 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import CompactHydraException
 
 import build
-import door
+import composed
 import train
 from impatient.checks import ConfigError
 from impatient.round import BadUpdateError
-from overrides import composition_faults, group_faults
+from overrides import group_faults
 
 SMALL = ("rounds=2", "num_clients=10")
 
@@ -42,11 +42,14 @@ def accepted(overrides: list[str], folder: str = "run") -> dict[str, Any] | str:
             raise ConfigError(*faults)
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             cfg = compose("train", overrides=[f"paths.run_dir={folder}", *overrides])
-        plain = door.plain(cfg)
+        plain = composed.plain(cfg)
         build.validate(plain)
         return {**plain, "choices": {"data": "d", "algo": "a"}}
     except CompactHydraException as error:
-        return "\n".join(composition_faults(overrides, "train")) or f"{error} {error.__cause__ or ''}"
+        return (
+            "\n".join(composed.all_faults(overrides, "train", judge=build.value_faults))
+            or f"{error} {error.__cause__ or ''}"
+        )
     except ConfigError as error:
         return str(error)
 
@@ -121,7 +124,7 @@ def fit(folder: Path, wanted: int, seconds: int = 60) -> tuple[int, list[str]]:
         tried += 1
         signal.alarm(seconds)
         try:
-            train.run(cfg, overrides)
+            train.run(cfg, {"overrides.yaml": overrides})
             ran += 1
         except (ConfigError, BadUpdateError) as error:
             if not names(str(error), overrides):

@@ -105,8 +105,9 @@ def test_mifa_steps_with_its_memory_in_an_empty_round(fit: Callable[..., Any]) -
     assert rows[1]["test/loss"] != rows[0]["test/loss"]
 
 
-def test_nobody_ever(fit: Callable[..., Any]) -> None:
+def test_nobody_ever(fit: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
     run = fit(5, FedAvgBiased(), Bernoulli(0.0))
+    assert "round 4: held for 5 rounds, nobody is there; the run ends with the model as it was init" in caplog.text
     assert {row["test/loss"] for row in run.rows()} == {run.rows()[0]["test/loss"]}
     assert run.trainer.global_step == 5
 
@@ -115,7 +116,16 @@ def test_whom_the_rule_waits_for_is_said(fit: Callable[..., Any], caplog: pytest
     never = [[1] * 7 + [0] + [1, 1]] * 60
     fit(60, MIFA(), Given(never))
     waiting = [r.getMessage() for r in caplog.records if "waiting for" in r.getMessage()]
-    assert waiting == ["round 49: held for 50 rounds, waiting for device(s) 7"]
+    assert waiting == [
+        "round 49: held for 50 rounds, waiting for device(s) 7",
+        "round 59: held for 60 rounds, waiting for device(s) 7; the run ends with the model as it was initialised: it "
+        "needs more rounds",
+    ]
+
+
+def test_one_update_is_enough(fit: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    fit(5, FedAvgBiased(), Given([[1] * 10, *[[0] * 10] * 4]))
+    assert "initialised" not in caplog.text
 
 
 def test_clocks(fit: Callable[..., Any]) -> None:

@@ -59,7 +59,8 @@ def test_empty_and_nan_cells_differ(tmp_path: Path) -> None:
 
 
 def test_a_run_that_never_began(tmp_path: Path) -> None:
-    (tmp_path / "job/.hydra").mkdir(parents=True)
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job/train.log").touch()
     (found,), _ = find([tmp_path])
     run, notes = read(found)
     assert run is None
@@ -100,6 +101,12 @@ def test_unfinished_runs_are_named(tmp_path: Path) -> None:
     assert "no summary.json" in notes[0]
     _, notes = read(tmp_path / "killed", ended=False)
     assert notes == []
+
+
+@pytest.mark.parametrize(("last", "said"), [(0, True), (1, False)])
+def test_a_model_that_never_moved_is_said(tmp_path: Path, last: int, said: bool) -> None:
+    _, notes = good(write(tmp_path / "r", {"update": [0, 0, 0, last]}))
+    assert notes == ([f"{tmp_path}/r: no update in 4 rounds: the model is as it was initialised"] if said else [])
 
 
 @pytest.mark.parametrize("text", [None, "- 1\n", "a: [\n", "!!python/object/apply:os.getcwd []\n"])

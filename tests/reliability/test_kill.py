@@ -102,7 +102,7 @@ def test_a_disk_too_small_is_found_before_training(disk: Path) -> None:
     output = finish(start(disk / "run", *LONG, "data.dim=100000"), code=1)  # three checkpoints of 8 MB
     assert "make room" in output
     assert "Traceback" not in output
-    assert {path.name for path in (disk / "run").iterdir()} == {".hydra", "train.log"}  # Hydra's own, before ours runs
+    assert list((disk / "run").iterdir()) == []
     fill(disk / "ballast", 0)
     output = finish(start(disk / "run", *LONG), code=1)
     assert "cannot be written" in output

@@ -52,9 +52,10 @@ def wandb_records(data: bytes) -> Iterator[bytes]:
 def test_one_of_three_diverges(tmp_path: Path, launcher: str) -> None:
     extra = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"] if launcher == "joblib" else []
     output = python("train.py", *SWEEP, *DIVERGES, *extra, f"hydra.sweep.dir={tmp_path}", code=1)
-    assert "a job of the sweep failed" in output
+    assert f"1 of 3 jobs are not done; each has its own train.log:\n  #1  {tmp_path}/1\n" in output
     said = r"round \d+: the update of client [0-9, ]+ is not finite"
-    assert re.search(said, output)
+    assert len(re.findall(rf"^#1  failed: {said}.*\({tmp_path}/1\)$", output, re.MULTILINE)) == 1
+    assert "Traceback" not in output
     for job in (0, 2):
         assert len(rows(tmp_path / str(job))) == 4
         assert json.loads((tmp_path / str(job) / "summary.json").read_text())["round"] == 3
@@ -68,19 +69,90 @@ def test_one_of_three_diverges(tmp_path: Path, launcher: str) -> None:
     assert "Traceback" not in (tmp_path / "0/train.log").read_text()
 
 
+def content(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file: what is in it, and when it was written."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.mark.slow
+def test_a_finished_sweep_is_left_as_it_is(tmp_path: Path) -> None:
+    sweep = ["sweep=joblib", *QUICK, "rounds=3", "seed=0,1", f"hydra.sweep.dir={tmp_path}/m", "hydra.launcher.n_jobs=2"]
+    python("train.py", *sweep)
+    before = content(tmp_path)
+    output = python("train.py", *sweep)
+    assert len(re.findall(r"^#[01]  3 rounds are done already: nothing to do", output, re.MULTILINE)) == 2
+    before.pop("m/multirun.yaml")  # Hydra's own, of the sweep
+    after = content(tmp_path)
+    after.pop("m/multirun.yaml")
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],  # holds a run already
+        ["ckpt_path=last", "algo=fedavg_is"],
+        ["ckpt_path=last", "rounds=-1"],
+        ["ckpt_path=last", "roundss=3"],
+    ],
+)
+def test_a_refused_command_changes_no_file(tmp_path_factory: pytest.TempPathFactory, args: list[str]) -> None:
+    folder = tmp_path_factory.getbasetemp() / "a_run"
+    if not folder.exists():
+        python("train.py", *QUICK, "rounds=3", f"hydra.run.dir={folder}")
+    before = content(folder)
+    python("train.py", f"hydra.run.dir={folder}", *args, code=1)
+    assert content(folder) == before
+
+
+def test_a_foreign_folder_is_left_as_it_is(tmp_path: Path) -> None:
+    """One of another program that uses Hydra, in a run and in a sweep."""
+    for name in ("config.yaml", "hydra.yaml", "overrides.yaml"):
+        (tmp_path / "0/.hydra").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"0/.hydra/{name}").write_text("theirs")
+    before = content(tmp_path)
+    output = python("train.py", *QUICK, f"hydra.run.dir={tmp_path}/0", code=1)
+    assert "has a .hydra and no overrides.json, so it is no run's" in output
+    assert content(tmp_path) == before
+    output = python("train.py", "-m", *QUICK, "rounds=1,2", f"hydra.sweep.dir={tmp_path}", code=1)
+    assert "#0  failed: hydra.run.dir" in output
+    assert f"1 of 2 jobs are not done; each has its own train.log:\n  #0  {tmp_path}/0\n" in output
+    assert before.items() <= content(tmp_path).items()
+
+
+@pytest.mark.parametrize("what", ["foreign", "link", "file", "under a file"])
+def test_a_sweep_in_a_foreign_folder(tmp_path: Path, what: str) -> None:
+    folder, precious = tmp_path / "m", tmp_path / "precious"
+    precious.write_text("theirs")
+    if what in ("foreign", "link"):
+        folder.mkdir()
+        there = folder / "multirun.yaml"
+        there.write_text("theirs") if what == "foreign" else there.symlink_to(precious)
+    elif what == "file":
+        folder.write_text("theirs")
+    else:
+        folder = precious / "m"
+    before = content(tmp_path)
+    output = python("train.py", "-m", *QUICK, "rounds=1,2", f"hydra.sweep.dir={folder}", code=1)
+    why = "is, or lies in, a file" if "file" in what else "has a multirun.yaml of another program"
+    assert f"hydra.sweep.dir={folder}: {why}; name another folder" in output
+    assert content(tmp_path) == before
+
+
 @pytest.mark.slow
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     python("train.py", *QUICK, "rounds=3", f"hydra.run.dir={folder}")
-    kept = ("summary.json", "metrics.csv", "config.yaml", "overrides.json", "checkpoints/last.ckpt")
-    before = {name: (folder / name).read_bytes() for name in kept}
+    before = content(folder)
+    assert {"summary.json", "checkpoints/last.ckpt", "train.log", ".hydra/hydra.yaml"} <= before.keys()
     output = python("train.py", f"hydra.run.dir={folder}", "ckpt_path=last")
     assert "3 rounds are done already: nothing to do" in output
-    assert {name: (folder / name).read_bytes() for name in kept} == before
+    assert content(folder) == before
     # Killed after its last save and before its summary: that is what is left to do.
     (folder / "summary.json").unlink()
     python("train.py", f"hydra.run.dir={folder}", "ckpt_path=last")
-    summaries = [json.loads(text) for text in (before["summary.json"], (folder / "summary.json").read_text())]
+    summaries = [json.loads(text) for text in (before["summary.json"][0], (folder / "summary.json").read_text())]
     for summary in summaries:
         del summary["wall_seconds"]
     assert summaries[0] == summaries[1]

@@ -189,12 +189,13 @@ class FederatedRound(L.LightningModule):
         cast(Any, optimizer).step()
 
     def _warn_if_stuck(self, info: RoundInfo) -> None:
-        held = self.participation.held_in_a_row
-        if held >= 50 and math.log2(held / 50).is_integer():  # after 50, 100, 200, …
+        held, unmoved = self.participation.held_in_a_row, self.update == 0 and info.round + 1 == self.trainer.max_steps
+        if unmoved or (held >= 50 and math.log2(held / 50).is_integer()):  # after 50, 100, 200, …
             awaited = list(map(str, self.aggregator.awaited(self.state, info).tolist()))
             more = " …" if len(awaited) > 10 else ""
             whom = f"waiting for device(s) {', '.join(awaited[:10])}{more}" if awaited else "nobody is there"
-            log.warning("round %d: held for %d rounds, %s", info.round, held, whom)
+            ends = "; the run ends with the model as it was initialised: it needs more rounds" if unmoved else ""
+            log.warning("round %d: held for %d rounds, %s%s", info.round, held, whom, ends)
 
     def _traffic(self, num_selected: int) -> Any:
         return self.aggregator.traffic(num_selected, self.flat.num_params, self.data.num_clients)

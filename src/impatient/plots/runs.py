@@ -70,7 +70,7 @@ def _number(cell: str) -> float:
 def find(folders: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[str]]:
     """The run folders at or below `folders`, each once and in order, and notes on those that hold none.
 
-    A run's folder holds metrics.csv, config.yaml or Hydra's .hydra; nothing is looked for below one.
+    A run's folder holds metrics.csv, config.yaml or train.log; nothing is looked for below one.
     Raises ConfigError where there is no run at all.
     """
     found: dict[Path, Path] = {}
@@ -104,7 +104,7 @@ def _near(folder: Path) -> str:
 def _walk(folder: Path) -> list[str]:
     runs = []
     for at, below, files in os.walk(folder, followlinks=False):
-        if {"metrics.csv", "config.yaml"} & set(files) or ".hydra" in below:
+        if {"metrics.csv", "config.yaml", "train.log"} & set(files):
             runs.append(at)
             below.clear()
         below[:] = sorted(name for name in below if not name.startswith("."))
@@ -150,6 +150,8 @@ def read(folder: Path, ended: bool = True) -> tuple[Run | None, list[str]]:
     if not finished:
         done = f"{last} of {planned} rounds" if short else f"{last} rounds, but no summary.json"
         notes.append(f"{folder}: unfinished: {done}")
+    if "update" in columns and rows[-1][columns.index("update")] == "0":
+        notes.append(f"{folder}: no update in {last} rounds: the model is as it was initialised")
     return Run(folder, config, columns, rows, finished), notes
 
 
