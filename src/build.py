@@ -220,6 +220,8 @@ def round_module(cfg: Config, parts: Parts, dm: FederatedDataModule) -> Federate
     """The federated round."""
     identity = {
         "num_clients": str(cfg["num_clients"]),
+        "data": str({key: value for key, value in cfg["data"].items() if key not in ("root", "cache_dir")}),
+        "weights": cfg["weights"],
         "partition": dm.hashes()["hash/partition"],
         "model": str(dict(cfg["model"])),
         "algo": str(dict(cfg["algo"])),

@@ -23,10 +23,10 @@ log = logging.getLogger("impatient")
 
 
 @contextlib.contextmanager
-def told(folder: Path, job: int | None, rule: str) -> Iterator[None]:
+def told(folder: Path, job: int | None, rule: list[str]) -> Iterator[None]:
     """Around a run. Raises SystemExit, in a sweep JobError, and what nobody can explain as it was.
 
-    job: its number in a sweep. rule: the choice of the group algo.
+    job: its number in a sweep. rule: the overrides that choose and set its rule.
     """
     failed = True
     try:
@@ -55,7 +55,8 @@ def told(folder: Path, job: int | None, rule: str) -> Iterator[None]:
             _note(folder)
             log.error("a rank lost another one, and ends; resume with ckpt_path=last")
             sys.exit(1)
-        error.add_note(f"If the rule is your own: python src/check.py algo={rule} says in seconds which law it breaks.")
+        check = " ".join(["python src/check.py", *rule])
+        error.add_note(f"If the rule is your own: {check}\nsays in seconds which law of the plug-in API it breaks.")
         if job is not None:
             raise _failed(folder, job, f"{type(error).__name__}: {error}") from error
         _note(folder)

@@ -46,6 +46,7 @@ def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]
         config["data"]["root"] = data_dir
         if "cache_dir" in config["data"]:  # of the machine that trained
             config["data"]["cache_dir"] = None
+    config["trainer"]["max_steps"] = config.get("rounds")  # no round is run
     config["memory"]["device"] = "auto"  # this machine need not be the one that trained
     parts = build.validate(config)
     torch.set_num_threads(config["threads"])

@@ -1,11 +1,13 @@
 """What can be wrong in a config, found without making or reading anything. The entry points' validation."""
 
 import difflib
+import importlib
 import inspect
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, get_type_hints
 
 from hydra.utils import get_object
@@ -133,10 +135,13 @@ def node_faults(path: str, node: Any, kind: type = object) -> list[str]:
         return [f"{path}: has no _target_, so no choice of the group is left (as after ~{path}); give {path}=<choice>"]
     try:
         target = get_object(node["_target_"])
+    except Exception as error:  # importing runs whatever is in the module
+        return [f"{path}._target_={node['_target_']}: {_not_there(str(node['_target_'])) or error}"]
+    try:
         parameters = inspect.signature(target).parameters
         made = target if isinstance(target, type) else get_type_hints(target).get("return")
     except Exception as error:
-        return [f"{path}._target_={node['_target_']}: cannot be imported: {error}"]
+        return [f"{path}._target_={node['_target_']}: has no signature that can be read: {error}"]
     # torch.fx has functions that return a module and execute the text that they are given.
     text = not isinstance(target, type) and str(target.__module__).split(".")[0] == "torch"
     if text or not isinstance(made, type) or made is Any or not issubclass(made, kind):
@@ -147,6 +152,30 @@ def node_faults(path: str, node: Any, kind: type = object) -> list[str]:
         return faults
     keys = [key for key in node if not str(key).startswith("_")]
     return faults + [fault for key in keys if (fault := known(f"{path}.{key}", key, parameters))]
+
+
+def _not_there(target: str) -> str | None:
+    """Which part of a dotted name cannot be imported, and why; with the nearest name that is there."""
+    parts = target.split(".")
+    if not all(parts):
+        return "is no dotted name"
+    found: Any = None
+    for i, part in enumerate(parts):
+        name = ".".join(parts[: i + 1])
+        try:
+            found = getattr(found, part) if hasattr(found, part) else importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if not name.startswith(str(error.name)):
+                return f"{name} cannot be imported: {error}"
+            if i == 0:
+                return f"there is no module {part}"
+            there = [*dir(found), *(module.name for module in iter_modules(getattr(found, "__path__", [])))]
+            near = difflib.get_close_matches(part, there, 1)
+            did = f"; did you mean {'.'.join([*parts[:i], near[0]])}?" if near else ""
+            return f"{'.'.join(parts[:i])} has no {part}{did}"
+        except Exception as error:
+            return f"{name} cannot be imported: {type(error).__name__}: {error}"
+    return None
 
 
 def _inner_faults(path: str, value: Any, kind: type) -> list[str]:

@@ -105,10 +105,14 @@ def test_data_brings_the_papers_settings_and_the_command_line_wins() -> None:
         (["server.lr=-1"], "server"),
         (["+trainer.strategy=fsdp"], r"trainer\.strategy=fsdp"),
         (["trainer.max_epochs=3"], r"trainer\.max_epochs=3"),
-        (["seed=-1"], "seed=-1"),
+        (["seed=-1"], r"seed=-1: must be an integer in \[0, 4294967295\]"),
         (["availability=bernoulli", "availability.p=[0.1,0.2]"], "2 entries"),
         (["availability=bernoulli", "availability.p_range=[0.9,0.1]"], "low is above high"),
-        (["model._target_=nowhere.Net"], "cannot be imported"),
+        (["model._target_=nowhere.Net"], "model._target_=nowhere.Net: there is no module nowhere"),
+        (["algo._target_=impatient.aggregators.mifa.MFA"], "has no MFA; did you mean impatient.aggregators.mifa.MIFA?"),
+        (["algo._target_=impatient.agregators.mifa.MIFA"], "impatient has no agregators; did you mean impatient.aggr"),
+        (["algo._target_=impatient.aggregators.mifa.MIFA.x"], "impatient.aggregators.mifa.MIFA has no x"),
+        (["algo._target_="], "algo._target_=: is no dotted name"),
     ],
 )  # fmt: skip
 def test_faults_name_value_and_reason(overrides: Sequence[str], said: str) -> None:
@@ -119,6 +123,31 @@ def test_faults_name_value_and_reason(overrides: Sequence[str], said: str) -> No
 def test_all_faults_come_at_once() -> None:
     found = faults("availability.pmin=2", "client.lr=-1", "client.momentum=7", "algo.init=x", "rounds=0", "+foo=1")
     assert len(found) == 6
+
+
+def identity(*overrides: str) -> dict[str, str]:
+    cfg = config(*overrides)
+    parts = build.validate(cfg)
+    return build.round_module(cfg, parts, build.datamodule(cfg, parts)).identity
+
+
+@pytest.mark.parametrize(
+    ("changed", "keys"),
+    [
+        (["algo=fedavg_is"], {"algo"}),
+        (["num_clients=11"], {"num_clients", "partition"}),
+        (["partition=iid"], {"partition"}),
+        (["+model.num_classes=11"], {"model"}),
+        (["server=adam"], {"server"}),
+        (["weights=samples"], {"weights"}),  # the running mean has them in it
+        (["data.noise=2"], {"data"}),
+        (["rounds=7", "client.lr=0.1", "availability.p=0.5", "memory.device=cpu", "engine.name=loop"], set()),
+    ],
+)
+def test_what_a_checkpoint_cannot_be_resumed_under(changed: list[str], keys: set[str]) -> None:
+    base = ["data=quadratic"] if "data.noise=2" in changed or not keys else ["num_clients=10"]
+    was, now = identity(*base), identity(*base, *changed)
+    assert {key for key in was if was[key] != now[key]} == keys
 
 
 def test_a_users_own_model_by_target_alone() -> None:

@@ -33,9 +33,9 @@ def integer(name: str, value: Any, low: float, high: float = math.inf) -> str | 
 
 def _bounded(name: str, value: Any, low: float, high: float, open_low: bool, noun: str, kind: Any) -> str | None:
     if high < math.inf:
-        wanted = f"{noun} in {'(' if open_low else '['}{low:g}, {high:g}]"
+        wanted = f"{noun} in {'(' if open_low else '['}{low:.15g}, {high:.15g}]"
     else:
-        wanted = f"{noun} {'>' if open_low else '>='} {low:g}"
+        wanted = f"{noun} {'>' if open_low else '>='} {low:.15g}"
     if isinstance(value, bool) or not isinstance(value, kind):
         return f"{name}={value!s}: must be {wanted}, not {type(value).__name__}"
     if (

@@ -53,9 +53,11 @@ def show_summary(summary: Mapping[str, Any], folder: Path) -> None:
 
 def show_metrics(title: str, metrics: Mapping[str, float]) -> None:
     """A name and a number a line."""
-    table = Table(title=title, title_justify="left", show_header=False)
+    table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
     for key, value in metrics.items():
         table.add_row(key, f"{value:.6f}")
-    Console().print(table)
+    console = Console()
+    console.print(title, soft_wrap=True, highlight=False, markup=False)
+    console.print(table)
