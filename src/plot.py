@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 import door
+from impatient import files
 from impatient.checks import ConfigError, check, flag, integer, one_of
 from impatient.plots import classes, lines, participation, partition, staleness, style
 from impatient.plots import runs as reading
@@ -173,7 +174,7 @@ def save(out: Path, stem: str, figure: Any, formats: str | list[str], table: str
         written = style.save(figure, out, stem, listed(formats))
         for suffix, text in [("md", tables.markdown(t)), ("csv", tables.as_csv(t))] if t is not None else []:
             path = out / f"{table}.{suffix}"
-            path.write_text(text, encoding="utf-8")
+            files.write(path, text, shared=True)
             written.append(path)
     except OSError as error:
         path = Path(error.filename2 or error.filename or out)

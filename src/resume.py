@@ -12,9 +12,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from faults import Config
+from impatient import files
 from impatient.checks import ConfigError
 from impatient.lit.checkpoint import read_header
-from rundir import OURS, is_main, write
+from rundir import OURS, is_main
 
 log = logging.getLogger("impatient")
 
@@ -146,7 +147,7 @@ def keep_what_was(folder: Path, cfg: Config, done: int) -> None:
     keys = [key for key in {**was, **now} if was.get(key) != now.get(key) and not key.startswith(skip)]
     if keys:
         kept = folder / f"config.before_round_{done}.yaml"
-        write(kept, old.read_text(encoding="utf-8"))
+        files.write(kept, old.read_text(encoding="utf-8"))
         changes = ", ".join(f"{key}: {was.get(key)} → {now.get(key)}" for key in keys)
         log.warning("from round %d on %s (before: %s)", done, changes, kept.name)
 

@@ -14,6 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
+from impatient import files
 from impatient.checks import ConfigError
 
 log = logging.getLogger("impatient")
@@ -73,27 +74,16 @@ def no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def write(path: Path, text: str) -> None:
-    """The whole text or what was there before, whenever the power goes."""
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)  # it may be a link
-    with part.open("x", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
 def begin(folder: Path, cfg: Mapping[str, Any], hydras: Mapping[str, Any]) -> None:
     """Write what was asked for, before anything else; also Hydra's own record, by file name.
 
     Hydra itself would write that before the folder is known to be this run's.
     """
-    write(folder / OURS[0], json.dumps(hydras["overrides.yaml"]))
-    write(folder / OURS[1], OmegaConf.to_yaml(OmegaConf.create(dict(cfg))))
+    files.write(folder / OURS[0], json.dumps(hydras["overrides.yaml"]))
+    files.write(folder / OURS[1], OmegaConf.to_yaml(OmegaConf.create(dict(cfg))))
     (folder / ".hydra").mkdir(exist_ok=True)
     for name, node in hydras.items():
-        write(folder / ".hydra" / name, OmegaConf.to_yaml(node))
+        files.write(folder / ".hydra" / name, OmegaConf.to_yaml(node))
 
 
 def summary_of(folder: Path, done: int) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ import resume
 import rundir
 import sweep
 from faults import Config
-from impatient import allocator, tables
+from impatient import allocator, files, tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
 from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, check_disk, read_header
@@ -136,7 +136,7 @@ def _metric(summary: dict[str, Any]) -> float:
 
 
 def _finish(folder: Path, summary: dict[str, Any], module: FederatedRound, job: int | None) -> None:
-    rundir.write(folder / "summary.json", json.dumps(summary, indent=2))
+    files.write(folder / "summary.json", json.dumps(summary, indent=2))
     if wandb.run is not None:
         wandb.run.summary.update({k: v for k, v in summary.items() if k.startswith("hash/")})
     if job is None:

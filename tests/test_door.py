@@ -15,6 +15,7 @@ from torch import nn
 import build
 import resume
 import rundir
+from impatient import files
 from impatient.checks import ConfigError
 from impatient.data.quadratic import Quadratic
 from impatient.lit.checkpoint import AtomicCheckpointIO, SaveError, check_disk
@@ -114,11 +115,11 @@ def test_a_process_that_was_killed_holds_no_folder(tmp_path: Path) -> None:
 
 def test_a_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    rundir.write(path, "old")
+    files.write(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        rundir.write(path, "new \ud800")  # no UTF-8: fails in the middle
+        files.write(path, "new \ud800")  # no UTF-8: fails in the middle
     assert path.read_text() == "old"
-    rundir.write(path, "new")
+    files.write(path, "new")
     assert path.read_text() == "new"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "impatient"
 FILES = sorted(PACKAGE.rglob("*.py"))
-BASE = {"messages", "flat", "rng", "checks", "ranks", "machine"}
+BASE = {"messages", "flat", "rng", "checks", "ranks", "machine", "files"}
 ROOMS = {"aggregators", "availability", "data", "engine", "models"}
 
 

@@ -21,6 +21,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 from impatient.checks import ConfigError, check, integer, one_of
 from impatient.data.dataset import Dataset, Source
 from impatient.data.vision import check_channels, check_folder
+from impatient.files import whole
 from impatient.machine import free_bytes
 
 SHOWN = 5  # faults named in one message
@@ -149,18 +150,12 @@ class ImageFolder(Source):
             return None
 
     def _keep(self, key: str, arrays: list[torch.Tensor]) -> None:
-        half = self._cache.with_name(f".{self._cache.name}.{os.getpid()}")
         try:
             self.cache_dir.mkdir(parents=True, exist_ok=True)
-            half.unlink(missing_ok=True)  # it may be a link
-            with half.open("xb") as file:
+            with whole(self._cache, shared=True) as file:
                 torch.save({"key": key, **dict(zip(("x", "y", "x_test", "y_test"), arrays, strict=True))}, file)
-            os.replace(half, self._cache)
         except (OSError, RuntimeError) as error:
             logger.warning("no cache of decoded images in %s (%s)", self.cache_dir, error)
-        finally:
-            if half.is_file():
-                half.unlink()
 
     def _decode(self, listing: Listing) -> tuple[torch.Tensor, torch.Tensor]:
         """uint8 [n, C, H, W] and int64 [n]. Raises ConfigError naming the images that cannot be read."""

@@ -19,6 +19,7 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import nn
 
 from impatient.checks import ConfigError, check, integer, one_of
+from impatient.files import whole
 
 log = logging.getLogger(__name__)
 
@@ -72,14 +73,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Write `checkpoint` to `path`, or leave what was there."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.part")
         try:
-            part.unlink(missing_ok=True)  # it may be a link
-            with part.open("xb") as file:
+            with whole(target) as file:
                 torch.save(checkpoint, file)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(target)
         except (OSError, RuntimeError) as error:
             # torch's writer reports a write that failed as a RuntimeError about positions.
             cause = error if isinstance(error, OSError) else error.__context__
@@ -90,11 +86,6 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 f"cannot save {target}: {cause.strerror or cause}; {kept}. Make room on that disk, then resume with "
                 "ckpt_path=last"
             ) from error
-        finally:
-            part.unlink(missing_ok=True)
-        folder = os.open(target.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
 
 
 class Checkpoint(Callback):

@@ -12,6 +12,7 @@ from typing import Any
 from lightning.pytorch.loggers.logger import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from impatient import files
 from impatient.checks import ConfigError
 
 log = logging.getLogger(__name__)
@@ -46,11 +47,7 @@ class CSVMetrics(Logger):
         if len(kept) < round:
             log.warning("%s has %d of the %d rounds that were done; the others are lost", self.path, len(kept), round)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        part.unlink(missing_ok=True)  # it may be a link
-        with part.open("x") as file:
-            file.write("".join([_line(self.columns), *map(_line, kept)]))
-        part.replace(self.path)
+        files.write(self.path, "".join([_line(self.columns), *map(_line, kept)]))
 
     def _rows_before(self, round: int) -> list[list[str]]:
         if not self.path.exists():

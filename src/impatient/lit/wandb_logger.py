@@ -13,6 +13,7 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from impatient import files
 from impatient.checks import ConfigError, check, number, one_of
 
 log = logging.getLogger(__name__)
@@ -61,11 +62,7 @@ class WandbMetrics(WandbLogger):
     @rank_zero_only
     def begin(self, columns: list[str], round: int) -> None:
         """Make `round` the axis; remember the id."""
-        part = self.kept.with_name(".wandb_id.part")
-        part.unlink(missing_ok=True)  # it may be a link
-        with part.open("x") as file:
-            file.write(self.run_id)
-        part.replace(self.kept)
+        files.write(self.kept, self.run_id)
         self.experiment.define_metric("round")
         self.experiment.define_metric("*", step_metric="round")
 

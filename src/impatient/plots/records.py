@@ -6,13 +6,15 @@ participation.csv  round,available,reported                       a row a round;
 """
 
 import csv
+import io
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from impatient import files
 
 CLIENTS, PARTICIPATION = "clients.csv", "participation.csv"
 HEAD = "round,available,reported\n"
@@ -45,17 +47,12 @@ def write_clients(
     labels: np.ndarray,
 ) -> None:
     """Write clients.csv, in full or not at all. labels: counts int [N, C]."""
-    part = folder / f".{CLIENTS}.{os.getpid()}"
-    try:
-        part.unlink(missing_ok=True)  # it may be a link
-        with part.open("x", newline="") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(["client", "samples", "probability", *(f"class/{name}" for name in classes)])
-            for i, n in enumerate(samples):
-                out.writerow([i, int(n), "" if probability is None else float(probability[i]), *labels[i].tolist()])
-        part.replace(folder / CLIENTS)
-    finally:
-        part.unlink(missing_ok=True)
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(["client", "samples", "probability", *(f"class/{name}" for name in classes)])
+    for i, n in enumerate(samples):
+        out.writerow([i, int(n), "" if probability is None else float(probability[i]), *labels[i].tolist()])
+    files.write(folder / CLIENTS, text.getvalue())
 
 
 def clients(folder: Path) -> ClientTable | None:
@@ -90,11 +87,7 @@ def begin_masks(folder: Path, round: int) -> None:
     if round and path.exists():
         lines = [line for line in path.read_text(errors="replace").splitlines(keepends=True)[1:] if line.endswith("\n")]
         kept = [line for line in lines if line.split(",")[0] in before]
-    part = folder / f".{PARTICIPATION}.part"
-    part.unlink(missing_ok=True)  # it may be a link
-    with part.open("x") as file:
-        file.write(HEAD + "".join(kept))
-    part.replace(path)
+    files.write(path, HEAD + "".join(kept))
 
 
 def append_masks(folder: Path, round: int, available: np.ndarray, reported: np.ndarray) -> None:

@@ -1,6 +1,5 @@
 """How every figure looks: for print, small and grey, and for all eyes."""
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from impatient.files import whole
 from impatient.plots import names
 
 # Okabe and Ito, Color Universal Design (2008), without yellow, which is too light for lines on white.
@@ -81,11 +81,8 @@ def save(figure: Figure, folder: Path, stem: str, formats: Sequence[str]) -> lis
     written = []
     for suffix in formats:
         path = folder / f"{stem}.{suffix}"
-        part = folder / f".{stem}.{os.getpid()}.{suffix}"
-        try:
-            figure.savefig(part, dpi=200, metadata={"CreationDate": None} if suffix == "pdf" else None)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with whole(path, shared=True) as file:
+            metadata = {"CreationDate": None} if suffix == "pdf" else None
+            figure.savefig(file, format=suffix, dpi=200, metadata=metadata)
         written.append(path)
     return written

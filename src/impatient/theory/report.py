@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
+
+from impatient import files
 
 # Okabe and Ito, "Color universal design", 2008: told apart by every kind of colour vision.
 BLUE, RED, GREEN, ORANGE, SKY, PINK, BLACK = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000"
@@ -114,11 +117,13 @@ def write(outcome: Outcome, folder: Path, name: str, notes: Sequence[str]) -> li
     paths = [folder / f"{name}.{ending}" for ending in ("md", "csv", "png", "pdf")]
     lines = [_row(outcome.columns), _row(["---"] * len(outcome.columns)), *map(_row, outcome.rows), ""]
     lines += [_row(HEAD), _row(["---"] * 4), *map(_row, _verdicts(outcome)), "", *notes, ""]
-    paths[0].write_text("\n".join(lines), encoding="utf-8")
-    with paths[1].open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([outcome.columns, *outcome.rows])
-    outcome.figure.savefig(paths[2])
-    outcome.figure.savefig(paths[3], metadata={"CreationDate": None})
+    files.write(paths[0], "\n".join(lines), shared=True)
+    table = io.StringIO()
+    csv.writer(table).writerows([outcome.columns, *outcome.rows])
+    files.write(paths[1], table.getvalue(), shared=True)
+    for path, metadata in ((paths[2], None), (paths[3], {"CreationDate": None})):
+        with files.whole(path, shared=True) as file:
+            outcome.figure.savefig(file, format=path.suffix[1:], metadata=metadata)
     return paths
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from impatient import files
 from impatient.checks import ConfigError
 
 
@@ -83,15 +84,7 @@ def partition_hash(indices: Sequence[np.ndarray]) -> str:
 
 def save(path: str | os.PathLike[str], indices: Sequence[np.ndarray]) -> None:
     """Write a list of index lists as JSON: the file is there in full or not at all."""
-    target = Path(path)
-    half = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        half.unlink(missing_ok=True)  # it may be a link
-        with half.open("x", encoding="utf-8") as file:
-            file.write(json.dumps([own.tolist() for own in indices]))
-        half.replace(target)
-    finally:
-        half.unlink(missing_ok=True)
+    files.write(Path(path), json.dumps([own.tolist() for own in indices]))
 
 
 def load(path: str | os.PathLike[str]) -> list[np.ndarray]:
