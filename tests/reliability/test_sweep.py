@@ -91,10 +91,10 @@ def test_a_finished_sweep_is_left_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        [],  # holds a run already
         ["ckpt_path=last", "algo=fedavg_is"],
-        ["ckpt_path=last", "rounds=-1"],
-        ["ckpt_path=last", "roundss=3"],
+        pytest.param([], marks=pytest.mark.slow),  # holds a run already
+        pytest.param(["ckpt_path=last", "rounds=-1"], marks=pytest.mark.slow),
+        pytest.param(["ckpt_path=last", "roundss=3"], marks=pytest.mark.slow),
     ],
 )
 def test_a_refused_command_changes_no_file(tmp_path_factory: pytest.TempPathFactory, args: list[str]) -> None:
@@ -121,6 +121,7 @@ def test_a_foreign_folder_is_left_as_it_is(tmp_path: Path) -> None:
     assert before.items() <= content(tmp_path).items()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["foreign", "link", "file", "under a file"])
 def test_a_sweep_in_a_foreign_folder(tmp_path: Path, what: str) -> None:
     folder, precious = tmp_path / "m", tmp_path / "precious"
