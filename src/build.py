@@ -82,12 +82,33 @@ def _made(cfg: Config) -> tuple[dict[str, Any], list[str]]:
             made[node] = of_kind(node, make(node, cfg[node], faults), cfg[node], faults)
     for node in ("model", "trainer"):
         faults += faults_of.node_faults(node, cfg.get(node), KINDS[node])
-    for group in ("callbacks", "logger"):
-        for name, node in (cfg.get(group) or {}).items():
-            faults += faults_of.node_faults(f"{group}.{name}", node, KINDS[group]) if node is not None else []
+    for path, settings in around(cfg):
+        found = faults_of.node_faults(path, settings, KINDS[path.split(".")[0]])
+        faults += found
+        if not found:
+            make(path, settings, faults)
+    if not any(fault.startswith(("trainer", "rounds")) for fault in faults):
+        trainer(cfg, faults, logger=False)
     if made.get("server"):
         _try("server", lambda: _steps(made["server"]), faults)
     return made, faults
+
+
+def around(cfg: Config) -> list[tuple[str, Config]]:
+    """The callbacks and loggers, each with its path."""
+    groups = [(group, cfg.get(group) or {}) for group in ("callbacks", "logger")]
+    return [(f"{group}.{name}", node) for group, nodes in groups for name, node in nodes.items() if node is not None]
+
+
+def trainer(cfg: Config, faults: list[str], **given: Any) -> Any:
+    """Lightning's Trainer, or None and its fault added to the list."""
+    level = logging.getLogger("lightning.pytorch").level
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    made = make("trainer", cfg["trainer"], faults, **given)
+    logging.getLogger("lightning.pytorch").setLevel(level)
+    if made is None:
+        faults[-1] += "; trainer=cpu runs anywhere"
+    return made
 
 
 def of_kind(path: str, made: Any, node: Config, faults: list[str]) -> Any:

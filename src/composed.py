@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from impatient.checks import ConfigError
-from overrides import compose_of, jobs_of, sift
+from overrides import compose_of, jobs_of, sift, with_known_keys
 
 Judge = Callable[[dict[str, Any]], list[str]]
 
@@ -59,18 +59,13 @@ def all_faults(overrides: list[str], config_name: str, multirun: bool = True, ju
     nothing any more after it.
     """
     GlobalHydra.instance().clear()
-    faults, sound = sift(overrides, config_name)
+    faults, groups, keys = sift(overrides)
     if _why_not([], config_name):  # no fault of the command line
         return faults
-    good = sound if not _why_not(sound, config_name) else []
-    for one in sound if good != sound else []:
-        why = _why_not([*good, one], config_name)
-        if why is None:
-            good.append(one)
-        elif one.is_add() and "already" in why:
-            faults.append(f"{one.input_line}: is there already; leave the + out")
-        else:
-            faults.append(why if why.startswith(f"{one.key_or_group}:") else f"{one.input_line}: {why}")
+    good = _tried(groups, [], config_name, faults)
+    unknown, keys = with_known_keys(keys, good, config_name)
+    faults += unknown
+    good = _tried(keys, good, config_name, faults)
     jobs = [compose_of(config_name, *job) for job in jobs_of(good, config_name)]
     if not multirun and jobs[0].hydra.mode != RunMode.MULTIRUN:
         several = [one.input_line for one in good if one.is_sweep_override()]
@@ -78,6 +73,22 @@ def all_faults(overrides: list[str], config_name: str, multirun: bool = True, ju
     if judge is not None:
         faults += dict.fromkeys(fault for job in jobs for fault in judge(of_job(job)))
     return faults
+
+
+def _tried(new: list[Override], good: list[Override], config_name: str, faults: list[str]) -> list[Override]:
+    """The good ones, and of the new ones those that compose with them; why the others do not is added to the faults."""
+    if _why_not([*good, *new], config_name) is None:
+        return [*good, *new]
+    good = list(good)
+    for one in new:
+        why = _why_not([*good, one], config_name)
+        if why is None:
+            good.append(one)
+        elif one.is_add() and "already" in why:
+            faults.append(f"{one.input_line}: is there already; leave the + out")
+        else:
+            faults.append(why if why.startswith(f"{one.key_or_group}:") else f"{one.input_line}: {why}")
+    return good
 
 
 def _why_not(overrides: list[Override], config_name: str) -> str | None:

@@ -5,15 +5,17 @@ import inspect
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import CompactHydraException
+from hydra.errors import CompactHydraException, HydraException
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -31,15 +33,13 @@ def group_faults(overrides: list[str]) -> list[str]:
     """Config groups that are given no choice's name, at which Hydra itself stops with a traceback."""
     faults = []
     for override in overrides:
-        try:
+        with suppress(CompactHydraException):  # Hydra will say so
             faults += _no_choice(_parsed(override), override)
-        except CompactHydraException:  # Hydra will say so
-            continue
     return faults
 
 
-def sift(overrides: list[str], config_name: str) -> tuple[list[str], list[Override]]:
-    """What is wrong with names, with the nearest ones; and the overrides in which nothing is.
+def sift(overrides: list[str]) -> tuple[list[str], list[Override], list[Override]]:
+    """What is wrong with the words of overrides and with choices; and the sound ones, of groups and of keys.
 
     A misspelt choice is sound as the nearest one. Where there is none, keys that depend on it are left out of both.
     """
@@ -65,14 +65,11 @@ def sift(overrides: list[str], config_name: str) -> tuple[list[str], list[Overri
     if any(map(_brings_others, lost)):
         keys = [one for one in keys if "." not in one.key_or_group]
     keys = [one for one in keys if one.key_or_group.split(".")[0] not in lost]
-    unknown, sound = _with_known_keys(keys, groups, config_name)
-    return [*faults, *unknown], [*groups, *sound]
+    return faults, groups, keys
 
 
-def _with_known_keys(
-    keys: list[Override], groups: list[Override], config_name: str
-) -> tuple[list[str], list[Override]]:
-    """What is wrong with the keys, whatever is swept; and those in which nothing is."""
+def with_known_keys(keys: list[Override], groups: list[Override], config_name: str) -> tuple[list[str], list[Override]]:
+    """Unknown keys, with the nearest names, whatever is swept; and those that are known."""
     lacking: dict[str, set[str]] = {}
     sound, tried = list(keys), 0
     for choices, cfg in _composed(groups, config_name):
@@ -107,11 +104,20 @@ def jobs_of(overrides: list[Override], config_name: str, groups_only: bool = Fal
     swept = [_parsed(f"{key}={value}") for key, value in params.items() if key not in given]
     swept += [one for one in overrides if one.is_sweep_override()]
     swept = [one for one in swept if _is_group(one) or not groups_only]
-    return [[*fixed, *job] for job in BasicSweeper.split_arguments(swept, None)[0][:MOST]]
+    jobs = [[*fixed, *job] for job in BasicSweeper.split_arguments(swept, None)[0][:MOST]]
+    if not jobs:
+        raise HydraException("chooses nothing that there is")
+    return jobs
+
+
+@lru_cache
+def _parser() -> OverridesParser:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
 
 
 def _parsed(override: str) -> Override:
-    (parsed,) = OverridesParser.create().parse_overrides([override])
+    (parsed,) = _parser().parse_overrides([override])
     return parsed
 
 
@@ -181,7 +187,7 @@ def _composed(groups: list[Override], config_name: str) -> Iterator[tuple[str, D
     try:
         for job in jobs_of(groups, config_name, groups_only=True):
             yield " ".join(job[fixed:]), compose_of(config_name, *job)
-    except (CompactHydraException, OmegaConfBaseException):
+    except (HydraException, OmegaConfBaseException):
         return
 
 

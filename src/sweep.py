@@ -85,11 +85,15 @@ def foresee(config: DictConfig) -> None:
     """Name the jobs that cannot run; exit status 1 where no job can."""
     try:
         params = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
-        overrides = OverridesParser.create().parse_overrides([*params, *config.hydra.overrides.task])
+        parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+        overrides = parser.parse_overrides([*params, *config.hydra.overrides.task])
         (jobs,) = BasicSweeper.split_arguments(overrides, None)
         found = [_faults(config, number, job) for number, job in enumerate(jobs)]
     except HydraException:  # another sweeper, or what Hydra refuses itself
         return
+    if not jobs:
+        door.show_faults(ConfigError("the sweep has no job: a glob chooses nothing that there is"))
+        sys.exit(1)
     where: dict[str, list[str]] = {}
     for number, faults in enumerate(found):
         for fault in faults:

@@ -20,6 +20,7 @@ import torch
 import wandb
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
+from lightning.pytorch.loggers.logger import Logger
 from omegaconf import DictConfig, OmegaConf
 
 import build
@@ -53,29 +54,21 @@ def _with_group(cfg: Config, node: Config) -> Config:
     return {**node, "group": node.get("group") or group_of(cfg)}
 
 
-def make_trainer(cfg: Config, job: int | None) -> L.Trainer:
+def make_trainer(cfg: Config, job: int | None) -> Any:
     """Lightning's Trainer with our logger, checkpoints and progress. Raises ConfigError for arguments it refuses."""
     faults: list[str] = []
-    loggers = [
-        build.make(f"logger.{name}", _with_group(cfg, node) if name == "wandb" else node, faults)
-        for name, node in (cfg.get("logger") or {}).items()
-        if node is not None
+    made = [
+        build.make(path, _with_group(cfg, node) if path == "logger.wandb" else node, faults)
+        for path, node in build.around(cfg)
     ]
-    callbacks = [
-        build.make(f"callbacks.{name}", node, faults)
-        for name, node in (cfg.get("callbacks") or {}).items()
-        if node is not None
-    ]
+    loggers = [one for one in made if isinstance(one, Logger)]
+    callbacks = [one for one in made if isinstance(one, L.Callback)]
     for callback in callbacks:
         if isinstance(callback, RoundProgress) and job is not None:
             callback.label = f"#{job}  "
     # Last, so that whatever the others keep of a round is there before the checkpoint that counts it.
     callbacks.sort(key=lambda callback: isinstance(callback, Checkpoint))
-    trainer = build.make(
-        "trainer", cfg["trainer"], faults, logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()]
-    )
-    if trainer is None:
-        faults[-1] += "; trainer=cpu runs anywhere"
+    trainer = build.trainer(cfg, faults, logger=loggers, callbacks=callbacks, plugins=[AtomicCheckpointIO()])
     if faults:
         raise ConfigError(*faults)
     return trainer

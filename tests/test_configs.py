@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -46,7 +47,13 @@ def test_every_choice_validates(path: Path, files: dict[str, str]) -> None:
     extra = [text.format(**files) for text in NEEDED.get(path.stem, [])]
     if path.stem == "none":
         extra.append("data=quadratic")
-    build.validate(config(f"{path.parent.name}={path.stem}", *extra))
+    cfg = config(f"{path.parent.name}={path.stem}", *extra)
+    if cfg["trainer"]["accelerator"] == "gpu" and not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="No supported gpu backend found!; trainer=cpu runs anywhere") as caught:
+            build.validate(cfg)
+        assert len(caught.value.faults) == 1
+    else:
+        build.validate(cfg)
 
 
 def commands(path: Path) -> list[list[str]]:
@@ -148,6 +155,15 @@ def test_what_a_checkpoint_cannot_be_resumed_under(changed: list[str], keys: set
     base = ["data=quadratic"] if "data.noise=2" in changed or not keys else ["num_clients=10"]
     was, now = identity(*base), identity(*base, *changed)
     assert {key for key in was if was[key] != now[key]} == keys
+
+
+def test_loggers_callbacks_and_trainer_are_tried_as_well() -> None:
+    found = faults(
+        "logger.wandb.mode=onlin", "callbacks.checkpoint.mode=x", "trainer.accelerator=abacus", "client.lr=-1"
+    )
+    assert [fault.split("=")[0].split(":")[0] for fault in found] == [
+        "client.lr", "callbacks.checkpoint.mode", "logger.wandb.mode", "trainer",
+    ]  # fmt: skip
 
 
 def test_a_users_own_model_by_target_alone() -> None:

@@ -76,6 +76,7 @@ def test_all_at_once() -> None:
         ("rounds=${nope} client.lr=${foo} eval_every=-1", ["rounds:", "client.lr:", "eval_every=-1:"]),
         ("+rounds=3 client.lr=-1", ["+rounds=3: is there already", "client.lr=-1:"]),
         ("hydra.job.num=abc client.lr=-1", ["hydra.job.num=abc:", "client.lr=-1:"]),
+        ("logger.wandb.mode=onlin roundss=1", ["roundss:", "logger.wandb.mode=onlin: must be one of online"]),
         ("x=[ client.lr=-1", ["x=[:", "client.lr=-1:"]),
         ("algo=3 client.lr=-1", ["algo=3:", "client.lr=-1:"]),
         # A misspelt choice counts as the nearest one.
@@ -84,6 +85,8 @@ def test_all_at_once() -> None:
         ("algo=nosuch rounds=abc algo.cohort_size=3 client.lr=0", ["algo=nosuch:", "rounds=abc:", "client.lr=0:"]),
         ("data=nosuch client.steps=0 partition.x=1 rounds=0", ["data=nosuch:", "rounds=0:"]),
         # Of every job of a sweep.
+        ("algo=glob(fed*) roundss=3 client.lr=0", ["roundss:", "client.lr=0:"]),
+        ("algo=glob(zz*) roundss=3", ["algo=glob(zz*): chooses nothing that there is", "roundss: unknown key"]),
         ("seed=0,1 roundss=3 client.lr=-1,1,-2", ["roundss:", "client.lr=-1:", "client.lr=-2:"]),
         ("sweep=figure2_mnist roundss=3 client.lr=-1", ["roundss:", "client.lr=-1:"]),
     ],

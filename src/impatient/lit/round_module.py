@@ -195,7 +195,8 @@ class FederatedRound(L.LightningModule):
             more = " …" if len(awaited) > 10 else ""
             whom = f"waiting for device(s) {', '.join(awaited[:10])}{more}" if awaited else "nobody is there"
             ends = "; the run ends with the model as it was initialised: it needs more rounds" if unmoved else ""
-            log.warning("round %d: held for %d rounds, %s%s", info.round, held, whom, ends)
+            rounds = f"{held} round{'s' * (held != 1)}"
+            log.warning("round %d: held for %s, %s%s", info.round, rounds, whom, ends)
 
     def _traffic(self, num_selected: int) -> Any:
         return self.aggregator.traffic(num_selected, self.flat.num_params, self.data.num_clients)
