@@ -66,13 +66,22 @@ def all_faults(overrides: list[str], config_name: str, multirun: bool = True, ju
     unknown, keys = with_known_keys(keys, good, config_name)
     faults += unknown
     good = _tried(keys, good, config_name, faults)
-    jobs = [compose_of(config_name, *job) for job in jobs_of(good, config_name)]
-    if not multirun and jobs[0].hydra.mode != RunMode.MULTIRUN:
+    jobs = jobs_of(good, config_name)
+    if not multirun and compose_of(config_name, *jobs[0]).hydra.mode != RunMode.MULTIRUN:
         several = [one.input_line for one in good if one.is_sweep_override()]
         faults += [f"{one}: has several values; add -m to run each, or write a list in brackets" for one in several]
     if judge is not None:
-        faults += dict.fromkeys(fault for job in jobs for fault in judge(of_job(job)))
+        faults += dict.fromkeys(fault for job in jobs for fault in _judged(job, config_name, judge))
     return faults
+
+
+def _judged(job: list[str], config_name: str, judge: Judge) -> list[str]:
+    try:
+        return judge(of_job(compose_of(config_name, *job)))
+    except ConfigError as error:
+        return error.faults
+    except (HydraException, OmegaConfBaseException) as error:
+        return [_said(error)]
 
 
 def _tried(new: list[Override], good: list[Override], config_name: str, faults: list[str]) -> list[Override]:
@@ -98,6 +107,11 @@ def _why_not(overrides: list[Override], config_name: str) -> str | None:
     except ConfigError as error:
         return str(error)
     except (HydraException, OmegaConfBaseException) as error:
-        cause = str(error.__cause__).splitlines()[0] if isinstance(error.__cause__, OmegaConfBaseException) else ""
-        return " ".join(f"{str(error).partition('Config search path')[0]} {cause}".split())
+        return _said(error)
     return None
+
+
+def _said(error: Exception) -> str:
+    """Hydra's message in one line."""
+    cause = str(error.__cause__).splitlines()[0] if isinstance(error.__cause__, OmegaConfBaseException) else ""
+    return " ".join(f"{str(error).partition('Config search path')[0]} {cause}".split())

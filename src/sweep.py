@@ -13,10 +13,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
 import build
 import door
 from composed import of_job
+from impatient import files
 from impatient.checks import ConfigError
 from rundir import summary_of
 
@@ -24,7 +26,7 @@ stopped = False
 """Whether Ctrl-C was pressed, in the process that started the sweep or in one of its jobs' own."""
 
 
-planned: list[tuple[Path, int]] = []
+planned: dict[int, tuple[Path, int]] = {}
 """Each job's folder and rounds, known before the first one starts."""
 
 
@@ -50,14 +52,10 @@ def _not_ours(folder: Path) -> str | None:
     """Why Hydra must not write its multirun.yaml there; None if it may."""
     there = folder / "multirun.yaml"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if there.is_symlink() or (there.exists() and "sweep.Sweep" not in there.read_text()):
-            return "has a multirun.yaml of another program"
-    except (FileExistsError, NotADirectoryError):
-        return "is, or lies in, a file"
-    except (OSError, ValueError) as error:
-        return f"cannot be written ({error})"
-    return None
+        foreign = there.is_symlink() or (there.exists() and "sweep.Sweep" not in there.read_text(errors="replace"))
+    except OSError:
+        foreign = True
+    return "has a multirun.yaml of another program" if foreign else files.unwritable(folder)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -74,7 +72,7 @@ def reported(main: Callable[[], Any]) -> Callable[[], Any]:
         try:
             return main()
         except door.JobError as error:
-            left = [f"#{i}  {at}" for i, (at, rounds) in enumerate(planned) if not summary_of(at, rounds)]
+            left = [f"#{i}  {at}" for i, (at, rounds) in planned.items() if not summary_of(at, rounds)]
             head = [f"{len(left)} of {len(planned)} jobs are not done; each has its own train.log:"] if left else []
             raise door.JobError("\n  ".join([*(head or [str(error)]), *left])) from error
 
@@ -89,7 +87,7 @@ def foresee(config: DictConfig) -> None:
         overrides = parser.parse_overrides([*params, *config.hydra.overrides.task])
         (jobs,) = BasicSweeper.split_arguments(overrides, None)
         found = [_faults(config, number, job) for number, job in enumerate(jobs)]
-    except HydraException:  # another sweeper, or what Hydra refuses itself
+    except (HydraException, OmegaConfBaseException):  # another sweeper, or what Hydra refuses itself
         return
     if not jobs:
         door.show_faults(ConfigError("the sweep has no job: a glob chooses nothing that there is"))
@@ -111,7 +109,7 @@ def _faults(config: DictConfig, number: int, overrides: list[str]) -> list[str]:
     cfg = GlobalHydra.instance().config_loader().load_sweep_config(config, overrides)
     try:
         plain = of_job(cfg, number)
-        planned.append((Path(plain["paths"]["run_dir"]), plain["rounds"]))
+        planned[number] = Path(plain["paths"]["run_dir"]), plain["rounds"]
         build.validate(plain)
     except ConfigError as error:
         return error.faults

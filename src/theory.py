@@ -5,7 +5,6 @@ python src/theory.py study=waiting
 
 import inspect
 import math
-import os
 import re
 import sys
 import time
@@ -26,6 +25,7 @@ from omegaconf import DictConfig
 import composed
 import door
 import faults as faults_of
+from impatient import files
 from impatient.checks import ConfigError, check, integer, number
 from impatient.theory import report
 
@@ -85,20 +85,11 @@ def _with_its_key(fault: str, study: Mapping[str, Any]) -> str:
     return fault.replace(name, f"{name}s", 1) if name not in study and f"{name}s" in study else fault
 
 
-def not_writable(folder: Path) -> str | None:
-    """Why nothing could be written there, found before a study runs; None if it can."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if there.is_dir() and os.access(there, os.W_OK):
-        return None
-    return (
-        f"out={folder}: cannot be written, for {there} is {'read-only' if there.is_dir() else 'a file'}; name another"
-    )
-
-
 def run(cfg: dict[str, Any], name: str, overrides: list[str]) -> None:
     """Run, write, print. Raises ConfigError for a user's mistake."""
     folder = Path(str(cfg["out"]))
-    check(not_writable(folder))
+    if why := files.unwritable(folder):
+        raise ConfigError(f"out={folder}: {why}; name another")
     started = time.perf_counter()
     outcome = outcome_of(cfg)
     seconds = time.perf_counter() - started

@@ -87,6 +87,8 @@ def test_all_at_once() -> None:
         # Of every job of a sweep.
         ("algo=glob(fed*) roundss=3 client.lr=0", ["roundss:", "client.lr=0:"]),
         ("algo=glob(zz*) roundss=3", ["algo=glob(zz*): chooses nothing that there is", "roundss: unknown key"]),
+        ("rounds=3,??? roundss=3", ["roundss:", "rounds: is missing"]),
+        ("hydra/launcher=basic,nix rounds=0", ["rounds=0:", "In 'hydra/config': Could not find 'hydra/launcher/nix'"]),
         ("seed=0,1 roundss=3 client.lr=-1,1,-2", ["roundss:", "client.lr=-1:", "client.lr=-2:"]),
         ("sweep=figure2_mnist roundss=3 client.lr=-1", ["roundss:", "client.lr=-1:"]),
     ],

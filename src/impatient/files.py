@@ -30,6 +30,14 @@ def whole(path: Path, shared: bool = False) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
+def unwritable(folder: Path) -> str | None:
+    """Why nothing could be written into a folder, which need not exist yet; None if something could."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if there.is_dir() and os.access(there, os.W_OK):
+        return None
+    return f"cannot be written, for {there} is {'read-only' if there.is_dir() else 'a file'}"
+
+
 def write(path: Path, text: str, shared: bool = False) -> None:
     """The whole text, in UTF-8, or what was there before."""
     with whole(path, shared) as file:

@@ -136,7 +136,8 @@ def test_a_sweep_in_a_foreign_folder(tmp_path: Path, what: str) -> None:
         folder = precious / "m"
     before = content(tmp_path)
     output = python("train.py", "-m", *QUICK, "rounds=1,2", f"hydra.sweep.dir={folder}", code=1)
-    why = "is, or lies in, a file" if "file" in what else "has a multirun.yaml of another program"
+    a_file = folder if what == "file" else precious
+    why = f"cannot be written, for {a_file} is a file" if "file" in what else "has a multirun.yaml of another program"
     assert f"hydra.sweep.dir={folder}: {why}; name another folder" in output
     assert content(tmp_path) == before
 
