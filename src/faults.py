@@ -129,9 +129,9 @@ def _instead(key: str) -> str:
 
 def node_faults(path: str, node: Any, kind: type = object) -> list[str]:
     """Keys that the node's target does not take, and targets that make no `kind`: nothing else is ever called."""
-    if not isinstance(node, Mapping):
+    if node is not None and not isinstance(node, Mapping):
         return [f"{path}={node}: must be a config group with a _target_"]
-    if "_target_" not in node:
+    if not node or "_target_" not in node:
         return [f"{path}: has no _target_, so no choice of the group is left (as after ~{path}); give {path}=<choice>"]
     try:
         target = get_object(node["_target_"])

@@ -163,7 +163,7 @@ def main(cfg: DictConfig) -> float | None:
     choices = {k: v for k, v in HydraConfig.get().runtime.choices.items() if not k.startswith("hydra/")}
     if not rundir.is_main():
         log.setLevel(logging.WARNING)  # one voice
-    rule = [f"algo={choices['algo']}", *(arg for arg in composed.typed() if arg.lstrip("+~").startswith("algo."))]
+    rule = [f"algo={choices.get('algo')}", *(arg for arg in composed.typed() if arg.lstrip("+~").startswith("algo."))]
     with endings.told(folder, job, rule):
         if sweep.stopped:
             raise KeyboardInterrupt
