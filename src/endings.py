@@ -40,7 +40,8 @@ def told(folder: Path, job: int | None, rule: list[str]) -> Iterator[None]:
             if rundir.is_new():
                 rundir.forget(folder)
         else:
-            log.error("%s", error)
+            with contextlib.suppress(OSError):  # a full disk takes no train.log either; the terminal comes first
+                log.error("%s", error)
         sys.exit(1)
     except SIGTERMException:
         sys.exit(143)
