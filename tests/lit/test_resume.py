@@ -1,5 +1,7 @@
 """A run that was stopped and resumed is the run that was never stopped."""
 
+import logging
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -140,6 +142,16 @@ def test_no_best_of_what_is_not_there_or_nan(fit: Callable[..., Any], caplog: py
     run = fit(3, name="other", monitor="test/accuracy")
     assert not (run.folder / "checkpoints/best.ckpt").exists()
     assert "no best.ckpt: test/accuracy was never finite" in caplog.text
+
+
+def test_the_cost_of_a_save_is_said(fit: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    run = fit(9, save_every=2)
+    said = [r.getMessage() for r in caplog.records if r.getMessage().startswith("checkpoint: ")]
+    size = (run.folder / "checkpoints/last.ckpt").stat().st_size / 1e6
+    (found,) = [re.fullmatch(r"checkpoint: (\S+) MB in \S+ s, every 2 rounds \(save_every\)", text) for text in said]
+    assert found is not None
+    assert float(found[1]) == pytest.approx(size, rel=0.05)
 
 
 def test_another_run_is_refused(fit: Callable[..., Any]) -> None:

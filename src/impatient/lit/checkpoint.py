@@ -8,6 +8,7 @@ import pickle
 import shutil
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ class Checkpoint(Callback):
         self.sign = 1 if mode == "max" else -1
         self.best: float | None = None
         self.best_round = -1
-        self.stop = False
+        self.stop = self.told = False
         self.previous: Any = None
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -163,7 +164,12 @@ class Checkpoint(Callback):
         last = self.folder / "last.ckpt"
         for logger in trainer.loggers:
             logger.save()  # the rows first: a checkpoint is never ahead of them
+        started = time.perf_counter()
         trainer.save_checkpoint(last, weights_only=False)
+        if not self.told and trainer.is_global_zero:
+            cost = last.stat().st_size / 1e6, time.perf_counter() - started
+            log.info("checkpoint: %.3g MB in %.2g s, every %d rounds (save_every)", *cost, self.save_every)
+            self.told = True
         if better and trainer.is_global_zero:
             _copy(last, self.folder / "best.ckpt")
 
