@@ -18,6 +18,7 @@ import build
 import composed
 import door
 import faults as faults_of
+from faults import Config
 from impatient.aggregators.base import Aggregator
 from impatient.checks import ConfigError, check, integer
 from impatient.contract.trial import Trial
@@ -31,6 +32,16 @@ def make_rule(node: Any) -> Aggregator:
     if made is None:
         raise ConfigError(*faults)
     return made
+
+
+def faults_in(cfg: Config) -> list[str]:
+    """What is wrong with the settings."""
+    faults = [fault for fault in [integer("num_clients", cfg["num_clients"], 2, 1000)] if fault]
+    try:
+        make_rule(cfg.get("algo"))
+    except ConfigError as error:
+        faults += error.faults
+    return faults
 
 
 def own_faults(rule: Aggregator, num_clients: int) -> list[str]:
@@ -65,7 +76,7 @@ def main(cfg: DictConfig) -> None:
     """Try all laws; exit status 1 where one is broken, or where the rule raises."""
     try:
         plain = composed.plain(cfg)
-        check(integer("num_clients", plain["num_clients"], 2, 1000))
+        check(*faults_in(plain))
         trial = Trial(partial(make_rule, plain.get("algo")), plain["num_clients"])
         check(*own_faults(trial.make(), trial.n))
     except ConfigError as error:
@@ -83,4 +94,4 @@ def main(cfg: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    door.enter(main)
+    door.enter(main, faults_in)

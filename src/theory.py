@@ -60,10 +60,17 @@ def _not_a(name: str, value: Any, hint: Any) -> list[str]:
     return []
 
 
+def faults_in(cfg: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the settings, found before the study is made."""
+    faults = faults_of.node_faults("study", cfg.get("study"))
+    faults += type_faults(cfg["study"]) if not faults else []
+    seed = integer("seed", cfg.get("seed"), 0, 2**32 - 1)
+    return [*faults, seed] if seed else faults
+
+
 def outcome_of(cfg: dict[str, Any]) -> report.Outcome:
     """Run the study that a config describes. Raises ConfigError for whatever is wrong with it."""
-    check(*faults_of.node_faults("study", cfg.get("study")), integer("seed", cfg.get("seed"), 0, 2**32 - 1))
-    check(*type_faults(cfg["study"]))
+    check(*faults_in(cfg))
     torch.set_num_threads(1)
     try:
         study = instantiate(cfg["study"], seed=cfg["seed"], _partial_=True, _convert_="all")
@@ -115,4 +122,4 @@ def main(cfg: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    door.enter(main)
+    door.enter(main, faults_in)

@@ -1,5 +1,7 @@
 """What is said of overrides at which Hydra stops: the value, the nearest name, the way out."""
 
+import importlib
+
 import pytest
 
 import build
@@ -132,3 +134,20 @@ def test_several_values_want_m() -> None:
 @pytest.mark.parametrize("line", ["rounds=3", "algo=fedavg_is", "rounds=1,2", "+algo.x=1", "++algo.x=1"])
 def test_nothing_is_made_up(line: str) -> None:
     assert all_faults([line], "train") == []
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "keys"),
+    [
+        ("check", "algo.foo=3 num_clients=x algo.init=q", ["algo.foo:", "num_clients=x:", "algo.init=q:"]),
+        (
+            "theory",
+            "study.foo=1 seed=x study.repeats=a",
+            ["study.foo:", "study.repeats=a: must be an integer, ", "seed="],
+        ),
+    ],
+)
+def test_other_entry_points_likewise(script: str, line: str, keys: list[str]) -> None:
+    judge = importlib.import_module(script).faults_in
+    found = all_faults(line.split(), script, judge=judge)
+    assert [fault[: len(key)] for fault, key in zip(found, keys, strict=True)] == keys

@@ -35,7 +35,7 @@ def _bounded(name: str, value: Any, low: float, high: float, open_low: bool, nou
     if high < math.inf:
         wanted = f"{noun} in {'(' if open_low else '['}{low:.15g}, {high:.15g}]"
     else:
-        wanted = f"{noun} {'>' if open_low else '>='} {low:.15g}"
+        wanted = f"{noun} {'>' if open_low else '>='} {low:.15g}" if low > -math.inf else noun
     if isinstance(value, bool) or not isinstance(value, kind):
         return f"{name}={value!s}: must be {wanted}, not {type(value).__name__}"
     if (
