@@ -58,17 +58,24 @@ class Parts:
     memory: MemorySettings
 
 
-def validate(cfg: Config) -> Parts:
-    """Make every cheap piece. Raises one ConfigError with all faults of the whole config, before any data is read."""
+def validate(cfg: Config, here: bool = True) -> Parts:
+    """Make every cheap piece. Raises one ConfigError with all faults of the whole config, before any data is read.
+
+    here: whether the run is to be on this machine, with the memory and the accelerators that it has.
+    """
     made, faults = _made(cfg)
     faults += faults_of.cross_faults(cfg, made)
+    if here:
+        faults += faults_of.memory_faults(cfg, made)
+        if not any(fault.startswith(("trainer", "rounds")) for fault in faults):
+            trainer(cfg, faults, logger=False)
     if faults:
         raise ConfigError(*faults)
     return Parts(*(made[node] for node in faults_of.NODES))
 
 
 def value_faults(cfg: Config) -> list[str]:
-    """What is wrong in a config but for combinations: of one that is not whole."""
+    """What is wrong in a config that is not whole: no combinations, nothing of the machine."""
     return _made(cfg)[1]
 
 
@@ -87,8 +94,6 @@ def _made(cfg: Config) -> tuple[dict[str, Any], list[str]]:
         faults += found
         if not found:
             make(path, settings, faults)
-    if not any(fault.startswith(("trainer", "rounds")) for fault in faults):
-        trainer(cfg, faults, logger=False)
     if made.get("server"):
         _try("server", lambda: _steps(made["server"]), faults)
     return made, faults

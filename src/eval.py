@@ -46,8 +46,10 @@ def evaluate(folder: Path, ckpt: Path, data_dir: str | None) -> dict[str, float]
         config["data"]["root"] = data_dir
         if "cache_dir" in config["data"]:  # of the machine that trained
             config["data"]["cache_dir"] = None
-    config["trainer"]["max_steps"] = config.get("rounds")  # no round is run
-    config["memory"]["device"] = "auto"  # this machine need not be the one that trained
+    # No round is run, and this machine need not be the one that trained.
+    config["trainer"] |= {"max_steps": config.get("rounds"), "accelerator": "auto", "devices": 1, "strategy": "auto"}
+    config["logger"] = config["callbacks"] = {}
+    config["memory"]["device"] = "auto"
     parts = build.validate(config)
     torch.set_num_threads(config["threads"])
     dm = build.datamodule(config, parts)

@@ -198,13 +198,21 @@ def cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:
         faults += made["partition"].check(n, source.num_classes, source.num_train)
     if source is not None and made.get("availability"):
         faults += made["availability"].check(n, source.num_classes)
-    size, free = source.num_bytes(n) if source is not None else 0, free_bytes()
-    if free is not None and size > free:
-        faults.append(
-            f"num_clients={n}: their data take {size / 1e9:.3g} GB of memory and {free / 1e9:.3g} GB are free; take "
-            "fewer clients, or smaller data"
-        )
     return [full_name(cfg, fault) for fault in faults]
+
+
+def memory_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:
+    """Data that are made, and larger than the memory of this machine."""
+    n, source = cfg.get("num_clients"), made.get("data")
+    if source is None or integer("num_clients", n, 1):
+        return []
+    size, free = source.num_bytes(n), free_bytes()
+    if free is None or size <= free:
+        return []
+    return [
+        f"num_clients={n}: their data take {size / 1e9:.3g} GB of memory and {free / 1e9:.3g} GB are free; take "
+        "fewer clients, or smaller data"
+    ]
 
 
 def full_name(cfg: Config, fault: str) -> str:

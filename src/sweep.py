@@ -90,7 +90,8 @@ def foresee(config: DictConfig) -> None:
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
         overrides = parser.parse_overrides([*params, *config.hydra.overrides.task])
         (jobs,) = BasicSweeper.split_arguments(overrides, None)
-        found = [_faults(config, number, job) for number, job in enumerate(jobs)]
+        here = any(name in config.hydra.launcher._target_ for name in ("BasicLauncher", "JoblibLauncher"))
+        found = [_faults(config, number, job, here) for number, job in enumerate(jobs)]
     except (HydraException, OmegaConfBaseException):  # another sweeper, or what Hydra refuses itself
         return
     if not jobs:
@@ -109,12 +110,12 @@ def foresee(config: DictConfig) -> None:
         print(f"{bad} of {len(jobs)} jobs will fail, the others run:", *said, sep="\n  ", file=sys.stderr)
 
 
-def _faults(config: DictConfig, number: int, overrides: list[str]) -> list[str]:
+def _faults(config: DictConfig, number: int, overrides: list[str], here: bool) -> list[str]:
     cfg = GlobalHydra.instance().config_loader().load_sweep_config(config, overrides)
     try:
         plain = of_job(cfg, number)
         planned[number] = Path(plain["paths"]["run_dir"]), plain["rounds"]
-        build.validate(plain)
+        build.validate(plain, here)
     except ConfigError as error:
         return error.faults
     return []

@@ -166,6 +166,19 @@ def test_loggers_callbacks_and_trainer_are_tried_as_well() -> None:
     ]  # fmt: skip
 
 
+def test_the_machine_is_judged_only_where_the_run_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login node has neither the accelerator nor the memory of the nodes that it sends jobs to."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("faults.free_bytes", lambda: 1)
+    assert [fault.split("=")[0].split(":")[0] for fault in faults("data=quadratic", "trainer=gpu", "client.lr=-1")] == [
+        "client.lr", "num_clients", "trainer",
+    ]  # fmt: skip
+    build.validate(config("data=quadratic", "trainer=gpu"), here=False)
+    with pytest.raises(ConfigError) as caught:
+        build.validate(config("data=quadratic", "trainer=gpu", "client.lr=-1"), here=False)
+    assert caught.value.faults == ["client.lr=-1: must be a number > 0"]
+
+
 def test_a_users_own_model_by_target_alone() -> None:
     cfg = config("model._target_=torchvision.models.resnet18", "++model.weights=null")
     build.validate(cfg)

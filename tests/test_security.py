@@ -267,6 +267,23 @@ def test_eval_says_what_is_wrong_with_a_foreign_config(tmp_path: Path, change: d
         evaluation.evaluate(written({**cfg, **changed}, tmp_path), tmp_path / "last.ckpt", None)
 
 
+def test_eval_asks_for_nothing_of_the_machine_that_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for its accelerator, its ranks or its key: the first fault is that the checkpoint is another run's."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    cfg = config()
+    cfg["trainer"] |= {"accelerator": "gpu", "devices": 2, "strategy": "ddp", "max_steps": 7}
+    cfg["logger"]["wandb"]["mode"] = "online"
+    cfg["callbacks"]["mine"] = {"_target_": "not_here.Mine"}
+    torch.save({"global_step": 3, "impatient": {"identity": {}}}, tmp_path / "last.ckpt")
+    with pytest.raises((ConfigError, KeyError)) as caught:
+        evaluation.evaluate(written(cfg, tmp_path), tmp_path / "last.ckpt", None)
+    assert "trainer" not in str(caught.value)
+    assert "mode" not in str(caught.value)
+    assert "mine" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["train.log", ".hydra"])
 def test_hydras_files_are_no_links(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to(tmp_path / "precious")
