@@ -5,11 +5,8 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-import lightning as L
 import torch
-from hydra.errors import InstantiationException
-from hydra.utils import get_object, instantiate
-from lightning.pytorch.loggers.logger import Logger
+from hydra.utils import get_object
 from torch import nn
 
 import faults as faults_of
@@ -27,21 +24,7 @@ from impatient.lit.round_module import FederatedRound
 from impatient.machine import free_bytes
 from impatient.memory import MemorySettings
 from impatient.rng import torch_stream
-
-KINDS = {
-    "data": Source,
-    "partition": Partition,
-    "availability": Availability,
-    "algo": Aggregator,
-    "client": LocalSGD,
-    "engine": EngineChoice,
-    "memory": MemorySettings,
-    "server": torch.optim.Optimizer,
-    "model": nn.Module,
-    "callbacks": L.Callback,
-    "logger": Logger,
-    "trainer": L.Trainer,
-}
+from instances import KINDS, make, of_kind, tried
 
 
 @dataclass(frozen=True)
@@ -95,7 +78,7 @@ def _made(cfg: Config) -> tuple[dict[str, Any], list[str]]:
         if not found:
             make(path, settings, faults)
     if made.get("server"):
-        _try("server", lambda: _steps(made["server"]), faults)
+        tried("server", lambda: _steps(made["server"]), faults)
     return made, faults
 
 
@@ -114,37 +97,6 @@ def trainer(cfg: Config, faults: list[str], **given: Any) -> Any:
     if made is None:
         faults[-1] += "; trainer=cpu runs anywhere"
     return made
-
-
-def of_kind(path: str, made: Any, node: Config, faults: list[str]) -> Any:
-    """The object, or None and a fault where _partial_ made something else of the target."""
-    if made is None or (callable(made) if path == "server" else isinstance(made, KINDS[path])):
-        return made
-    wanted = "wanted" if path == "server" else "not wanted"
-    faults.append(f"{path}._target_={node['_target_']}: _partial_=true is {wanted} here")
-    return None
-
-
-def make(path: str, node: Config, faults: list[str], **given: Any) -> Any:
-    """The object a node describes, or None and its faults added to the list."""
-    return _try(path, lambda: instantiate(node, _convert_="all", **given), faults)
-
-
-# Hydra logs, on lines of its own, what it raises as well.
-logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)
-
-
-def _try(path: str, call: Any, faults: list[str]) -> Any:
-    try:
-        return call()
-    except Exception as error:  # a user's own class may raise anything
-        cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
-        if isinstance(cause, ConfigError):
-            faults.extend(f"{path}.{fault}" for fault in cause.faults)
-        else:
-            said = f"{type(cause).__name__}: {cause}".removesuffix(": ")
-            faults.append(f"{path}: {cause if isinstance(cause, ValueError) and str(cause) else said}")
-        return None
 
 
 def _steps(server: Any) -> None:
@@ -213,7 +165,7 @@ def model(cfg: Config, dm: FederatedDataModule) -> nn.Module:
     with torch_stream(torch.device("cpu"), dm.seeds.model, "model"):
         made = make("model", node, faults, **told)
     if made is not None:
-        _try("model", lambda: _fits(made, dm), faults)
+        tried("model", lambda: _fits(made, dm), faults)
     if faults:
         raise ConfigError(*faults)
     return made

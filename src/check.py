@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-import build
 import composed
 import door
 import faults as faults_of
@@ -23,12 +22,13 @@ from impatient.aggregators.base import Aggregator
 from impatient.checks import ConfigError, check, integer
 from impatient.contract.trial import Trial
 from impatient.contract.verdict import Report, judge
+from instances import make, of_kind
 
 
 def make_rule(node: Any) -> Aggregator:
     """A fresh rule. Raises ConfigError where its config does not make one."""
     faults = faults_of.node_faults("algo", node, Aggregator)
-    made = None if faults else build.of_kind("algo", build.make("algo", node, faults), node, faults)
+    made = None if faults else of_kind("algo", make("algo", node, faults), node, faults)
     if made is None:
         raise ConfigError(*faults)
     return made

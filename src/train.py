@@ -39,6 +39,7 @@ from impatient.lit.progress import RoundProgress
 from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
 from impatient.plots.groups import setting
+from instances import make
 
 log = logging.getLogger("impatient")
 
@@ -58,7 +59,7 @@ def make_trainer(cfg: Config, job: int | None) -> Any:
     """Lightning's Trainer with our logger, checkpoints and progress. Raises ConfigError for arguments it refuses."""
     faults: list[str] = []
     made = [
-        build.make(path, _with_group(cfg, node) if path == "logger.wandb" else node, faults)
+        make(path, _with_group(cfg, node) if path == "logger.wandb" else node, faults)
         for path, node in build.around(cfg)
     ]
     loggers = [one for one in made if isinstance(one, Logger)]
