@@ -30,7 +30,7 @@ def measure(name: str, *overrides: str) -> float:
         wall = time.perf_counter() - started
         if status:
             raise SystemExit(f"{name}: {' '.join(command)} ended with status {status}")
-        with Path(folder, "run", "metrics.csv").open() as file:
+        with Path(folder, "run", "metrics.csv").open(encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
     seconds = [float(row["seconds"]) for row in rows]
     active = statistics.mean(int(row["active"]) for row in rows)

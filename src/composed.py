@@ -68,8 +68,10 @@ def all_faults(overrides: list[str], config_name: str, multirun: bool = True, ju
     good = _tried(keys, good, config_name, faults)
     jobs = jobs_of(good, config_name)
     if not multirun and compose_of(config_name, *jobs[0]).hydra.mode != RunMode.MULTIRUN:
-        several = [one.input_line for one in good if one.is_sweep_override()]
-        faults += [f"{one}: has several values; add -m to run each, or write a list in brackets" for one in several]
+        for one in good:
+            if one.is_sweep_override() and one.input_line in overrides:  # a misspelt choice is told of already
+                or_list = "" if one in groups else ", or write a list in brackets"
+                faults.append(f"{one.input_line}: has several values; add -m to run each{or_list}")
     if judge is not None:
         faults += dict.fromkeys(fault for job in jobs for fault in _judged(job, config_name, judge))
     return faults

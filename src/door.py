@@ -1,5 +1,6 @@
 """Around Hydra's main: what it answers with a traceback is one message here. Shared by the entry points."""
 
+import io
 import logging
 import os
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
@@ -26,24 +28,37 @@ def enter(main: Callable[[], Any], judge: Judge | None = None) -> None:
     HYDRA_FULL_ERROR=1 shows tracebacks instead.
     """
     logging.raiseExceptions = False  # on a full disk, no traceback for every line that train.log cannot take
-    # argparse takes overrides in one piece only: `train.py a=1 -m b=2` would be refused.
-    first = [arg for arg in sys.argv[1:] if arg in ("-m", "--multirun")]
-    sys.argv = [sys.argv[0], *first, *(arg for arg in sys.argv[1:] if arg not in first)]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # else a name in a table could end the run on an old terminal
+            stream.reconfigure(errors="replace")
+    # Hydra takes overrides in one piece only: `train.py a=1 -m b=2` would be refused.
+    parser = get_args_parser()
+    asked = parser.parse_intermixed_args(sys.argv[1:])
+    if sum(map(bool, (asked.run, asked.multirun, asked.cfg, asked.info, asked.shell_completion))) > 1:
+        parser.error("of --run, --multirun, --cfg, --info and --shell-completion give one")
+    if asked.resolve and not (asked.cfg or asked.help):
+        parser.error("--resolve belongs to --cfg job")
+    if asked.experimental_rerun:
+        parser.error("--experimental-rerun reads a pickle, which can run anything; give the overrides again")
+    flags = sys.argv[1:]
+    for override in asked.overrides:
+        flags.remove(override)
+    sys.argv = [sys.argv[0], *flags, *asked.overrides]
     if os.environ.get("HYDRA_FULL_ERROR") == "1":
         main()
         return
-    overrides = [arg for arg in sys.argv[1:] if not arg.startswith("-")]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors over instead of printing them
-    elsewhere = any(arg.startswith(("-cd", "-cp", "-cn", "--config")) for arg in sys.argv)
 
     def everything() -> list[str]:
-        return [] if elsewhere else all_faults(overrides, Path(sys.argv[0]).stem, bool(first), judge)
+        if asked.config_dir or asked.config_name or asked.config_path:  # configs of one's own
+            return []
+        return all_faults(asked.overrides, Path(sys.argv[0]).stem, asked.multirun, judge)
 
     try:
-        if faults := group_faults(overrides):
+        if faults := group_faults(asked.overrides):
             raise ConfigError(*(everything() or faults))
         main()
-        sys.stdout.flush()  # here, where a closed pipe is no surprise
+        print(end="", flush=True)  # here, where a closed pipe is no surprise
     except ConfigError as error:
         show_faults(error)
     except JobError as error:

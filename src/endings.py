@@ -76,7 +76,7 @@ def _failed(folder: Path, job: int, why: str) -> door.JobError:
 
 def _note(folder: Path) -> None:
     """The traceback of what ended this run, in its own train.log."""
-    with contextlib.suppress(OSError), open(folder / "train.log", "a", opener=rundir.no_link) as file:
+    with contextlib.suppress(OSError), open(folder / "train.log", "a", encoding="utf-8", opener=rundir.no_link) as file:
         traceback.print_exc(file=file)
 
 

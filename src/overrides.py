@@ -136,7 +136,7 @@ def _choices(group: str) -> list[str]:
 
 def _brings_others(group: str) -> bool:
     """Whether its choices set more than the group itself."""
-    return any(re.search("_global_|override /", path.read_text()) for path in _files(group))
+    return any(re.search("_global_|override /", path.read_text(encoding="utf-8")) for path in _files(group))
 
 
 def _no_choice(parsed: Override, override: str) -> list[str]:

@@ -41,7 +41,7 @@ def with_saved_overrides(argv: list[str]) -> list[str]:
 
 def _saved(path: Path) -> list[str]:
     """What a run keeps is about itself: no flags, and nothing of Hydra's, which could name files and programs."""
-    saved = json.loads(path.read_text())
+    saved = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(saved, list) or not all(isinstance(arg, str) for arg in saved):
         raise ValueError("holds no list of overrides")
     for arg in saved:
@@ -73,8 +73,13 @@ def checkpoint_of(cfg: Config) -> str | None:
         asked = newest(last.parent)
         if asked is None:
             lost = _rounds_in(run / "metrics.csv")
-            if is_main() and lost >= cfg["save_every"]:
-                raise ConfigError(f"ckpt_path=last: {run} has {lost} rounds and no last.ckpt; name another checkpoint")
+            # A round is written before it is saved: a run killed inside its first save has as many as it saves after.
+            period = _was(run).get("save_every") if lost > cfg["save_every"] else lost
+            if is_main() and not (isinstance(period, int) and lost <= period):
+                raise ConfigError(
+                    f"ckpt_path=last: {run} has {lost} rounds and no last.ckpt; name another checkpoint, or another "
+                    "folder to start again"
+                )
             log.info("no checkpoint in %s yet: starting at round 0", last.parent)
             return None
     elif there and run.resolve() not in Path(asked).resolve().parents:
@@ -136,20 +141,25 @@ def keep_what_was(folder: Path, cfg: Config, done: int) -> None:
     if done == 0:
         return
     log.info("resuming at round %d", done)
-    old = folder / "config.yaml"
-    if not old.exists():
+    was, now = _was(folder), _flat(OmegaConf.to_container(OmegaConf.create(dict(cfg))))
+    if not was:
         return
-    try:
-        was, now = _flat(read_config(old)), _flat(OmegaConf.to_container(OmegaConf.create(dict(cfg))))
-    except ConfigError as error:
-        raise ConfigError(*(f"{fault}; remove the file to go on without it" for fault in error.faults)) from error
     skip = ("paths.", "ckpt_path", "callbacks.", "logger.", "rounds", "trainer.")
     keys = [key for key in {**was, **now} if was.get(key) != now.get(key) and not key.startswith(skip)]
     if keys:
         kept = folder / f"config.before_round_{done}.yaml"
-        files.write(kept, old.read_text(encoding="utf-8"))
+        files.write(kept, (folder / "config.yaml").read_text(encoding="utf-8"))
         changes = ", ".join(f"{key}: {was.get(key)} → {now.get(key)}" for key in keys)
         log.warning("from round %d on %s (before: %s)", done, changes, kept.name)
+
+
+def _was(folder: Path) -> dict[str, Any]:
+    """What the folder's run was started with, by dotted name; empty where that is lost."""
+    path = folder / "config.yaml"
+    try:
+        return _flat(read_config(path)) if path.exists() else {}
+    except ConfigError as error:
+        raise ConfigError(*(f"{fault}; remove the file to go on without it" for fault in error.faults)) from error
 
 
 def _flat(node: Any, path: str = "") -> dict[str, Any]:

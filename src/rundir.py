@@ -89,7 +89,7 @@ def begin(folder: Path, cfg: Mapping[str, Any], hydras: Mapping[str, Any]) -> No
 def summary_of(folder: Path, done: int) -> dict[str, Any] | None:
     """The summary of a run that finished with `done` rounds, where there is one."""
     try:
-        summary = json.loads((folder / "summary.json").read_text())
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         return summary if summary["round"] + 1 == done and "train/objective" in summary else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -56,7 +56,9 @@ def _not_ours(folder: Path) -> str | None:
     """Why Hydra must not write its multirun.yaml there; None if it may."""
     there = folder / "multirun.yaml"
     try:
-        foreign = there.is_symlink() or (there.exists() and "sweep.Sweep" not in there.read_text(errors="replace"))
+        foreign = there.is_symlink() or (
+            there.exists() and "sweep.Sweep" not in there.read_text(encoding="utf-8", errors="replace")
+        )
     except OSError:
         foreign = True
     return "has a multirun.yaml of another program" if foreign else files.unwritable(folder)

@@ -117,6 +117,14 @@ def test_resume_from_the_folder_alone(tmp_path: Path) -> None:
     assert (short / "metrics.csv").read_bytes() == before
 
 
+def test_a_terminal_that_knows_ascii_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LANG": "C"}.items():
+        monkeypatch.setenv(key, value)
+    output = python("train.py", "logger=csv", "rounds=1", f"hydra.run.dir={tmp_path}/run")
+    assert re.search(r"waiting for device\(s\) [\d, ]* \?; the run ends", output)
+    assert " …; the run ends" in (tmp_path / "run/train.log").read_text(encoding="utf-8")
+
+
 def test_nothing_to_resume_starts_at_round_0(tmp_path: Path) -> None:
     output = python("train.py", *QUICK, "rounds=2", "ckpt_path=last", f"hydra.run.dir={tmp_path}/new")
     assert "starting at round 0" in output

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import build
+import door
 import resume
 import rundir
 from impatient import files
@@ -46,11 +47,46 @@ def test_a_new_folder_has_no_last_checkpoint() -> None:
     assert "ckpt_path=last: a new folder holds no checkpoint; add hydra.run.dir=" in output
 
 
-@pytest.mark.slow
-def test_a_flag_in_the_middle(tmp_path: Path) -> None:
-    output = python("train.py", "algo=null", "-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/m", code=1)
-    assert "algo=null: names no choice" in output
-    assert "Traceback" not in output
+def enter(monkeypatch: pytest.MonkeyPatch, typed: str) -> list[str]:
+    """What Hydra is handed."""
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    monkeypatch.setattr("logging.raiseExceptions", True)
+    monkeypatch.setattr(sys, "argv", ["train.py", *typed.split()])
+    seen: list[str] = []
+    door.enter(lambda: seen.extend(sys.argv[1:]))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("typed", "handed"),
+    [
+        ("algo=mifa -m seed=1,2", "-m algo=mifa seed=1,2"),
+        ("data=mnist --cfg job rounds=3 rounds=3", "--cfg job data=mnist rounds=3 rounds=3"),
+        ("a=1 -cn train b=2 --config-dir=c", "-cn train --config-dir=c a=1 b=2"),
+        ("a=1 --info config -p algo b=2", "--info config -p algo a=1 b=2"),
+    ],
+)
+def test_flags_stand_anywhere(monkeypatch: pytest.MonkeyPatch, typed: str, handed: str) -> None:
+    assert enter(monkeypatch, typed) == handed.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("-m seed=1,2 --cfg job", "give one"),
+        ("rounds=2 --resolve", "--resolve belongs to --cfg job"),
+        ("--experimental-rerun config.pickle", "reads a pickle"),
+        ("rounds=2 --foo", "unrecognized arguments: --foo"),
+        ("--cfg nothing", "invalid choice: 'nothing'"),
+    ],
+)
+def test_flags_that_say_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        enter(monkeypatch, typed)
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 # Resuming ------------------------------------------------------------------------------------------------------------

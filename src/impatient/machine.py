@@ -43,6 +43,6 @@ def _numbers(path: Path) -> Iterator[tuple[str, int]]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines()
+        return path.read_text(encoding="utf-8").splitlines()
     except OSError:
         return []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from impatient.availability.trace import Trace
+from impatient.availability.trace import Trace, read_trace
 from impatient.checks import ConfigError
 
 # Rounds x clients; client 3 never comes, and nobody does in round 2.
@@ -177,6 +177,13 @@ def test_a_small_file_of_a_large_table(tmp_path):
     path.write_text(json.dumps([[]] * 100_000))
     (said,) = Trace(str(path)).check(10**8, 10)
     assert "takes 1e+04 GB of memory" in said
+
+
+@pytest.mark.parametrize(("name", "text"), [("t.csv", "1,0\n0,1\n"), ("t.json", "[[0], [1]]")])
+def test_a_byte_order_mark_is_no_cell(tmp_path, name, text):
+    """Spreadsheets begin their UTF-8 with one."""
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read_trace(tmp_path / name, 2).tolist() == [[True, False], [False, True]]
 
 
 def test_a_line_without_end(tmp_path):

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from runs import HEAVY, assert_same_run, checkpoint, differences, finish, free, limited, rounds_in, start, wait_for
 
+import resume
+from impatient.checks import ConfigError
 from impatient.rng import stream
 
 LONG = [*HEAVY, "rounds=300", "save_every=1", "eval_every=7"]
@@ -125,6 +127,30 @@ def test_a_save_that_fails_names_the_disk_and_keeps_the_old_one(tmp_path: Path) 
     finish(start(folder, "ckpt_path=last", "rounds=8"))
     finish(start(tmp_path / "straight", *options, "rounds=8"))
     assert_same_run(tmp_path / "straight", folder)
+
+
+@pytest.mark.slow
+def test_where_the_first_save_fails_it_starts_again(tmp_path: Path) -> None:
+    folder, options = tmp_path / "run", [*HEAVY, "save_every=2", "eval_every=1", "rounds=4"]
+    output = finish(start(folder, *options, preexec_fn=limited(3)), code=1)
+    assert "none was saved before. Make room on that disk, then resume with ckpt_path=last" in output
+    finish(start(folder, "ckpt_path=last"))
+    finish(start(tmp_path / "straight", *options))
+    assert_same_run(tmp_path / "straight", folder)
+
+
+@pytest.mark.parametrize(
+    ("done", "was", "now", "lost"),
+    [(10, 10, 10, False), (11, 10, 10, True), (8, 10, 1, False), (8, 1, 10, False), (11, 1, 10, True), (2, 1, 1, True)],
+)
+def test_rounds_without_a_checkpoint(tmp_path: Path, done: int, was: int, now: int, lost: bool) -> None:
+    """Killed inside its first save, a run has `save_every` rounds and starts again; with more, a checkpoint is lost."""
+    (tmp_path / "overrides.json").write_text("[]")
+    (tmp_path / "config.yaml").write_text(f"save_every: {was}")
+    (tmp_path / "metrics.csv").write_text("round\n" + "0\n" * done)
+    cfg = {"paths": {"run_dir": str(tmp_path)}, "ckpt_path": "last", "save_every": now}
+    with pytest.raises(ConfigError, match=f"has {done} rounds and no last.ckpt") if lost else contextlib.nullcontext():
+        assert resume.checkpoint_of(cfg) is None
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def read_trace(path: Path, num_clients: int) -> np.ndarray:
     try:
         if path.suffix == ".json":
             _fits(path, 20 * path.stat().st_size)  # "[],", three characters, is a list of 56 bytes
-            table = _from_ids(json.loads(path.read_text()), path, num_clients)
+            table = _from_ids(json.loads(path.read_text(encoding="utf-8-sig")), path, num_clients)
         elif path.suffix == ".csv":
             _fits(path, path.stat().st_size // 2)
             table = _from_csv(path, num_clients)
@@ -111,7 +111,7 @@ def _fits(path: Path, size: int) -> None:
 def _from_csv(path: Path, num_clients: int) -> np.ndarray:
     """bool [T, width], a line at a time, and of a line no more than so many clients can take."""
     table, width, most = bytearray(), 0, 32 * (num_clients + 1)
-    with path.open() as file:
+    with path.open(encoding="utf-8-sig") as file:
         while line := file.readline(most):
             if len(line) == most and not line.endswith("\n"):
                 raise ConfigError(

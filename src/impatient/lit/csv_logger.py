@@ -52,7 +52,7 @@ class CSVMetrics(Logger):
     def _rows_before(self, round: int) -> list[list[str]]:
         if not self.path.exists():
             return []
-        lines = self.path.read_text(errors="replace").splitlines(keepends=True)
+        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         try:
             rows = list(csv.DictReader(line for line in lines if line.endswith("\n")))
         except csv.Error as error:
@@ -65,14 +65,14 @@ class CSVMetrics(Logger):
         """Append one row, in one write."""
         if not self.columns:
             return
-        with self.path.open("a") as file:
+        with self.path.open("a", encoding="utf-8") as file:
             file.write(_line([_cell(metrics.get(c)) for c in self.columns]))
 
     @rank_zero_only
     def save(self) -> None:
         """Have the rows on the disk itself, not only with the operating system."""
         if self.path.exists():
-            with self.path.open("a") as file:
+            with self.path.open("a", encoding="utf-8") as file:
                 os.fsync(file.fileno())
 
     @rank_zero_only

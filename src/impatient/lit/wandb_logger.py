@@ -37,7 +37,7 @@ class WandbMetrics(WandbLogger):
             raise ConfigError("mode=online: there is no API key; run `wandb login`, or use mode=offline")
         self.folder = Path(folder)
         kept = self.folder / "wandb_id"
-        run_id = kept.read_text(errors="replace").strip() if kept.exists() else ""
+        run_id = kept.read_text(encoding="utf-8", errors="replace").strip() if kept.exists() else ""
         if not re.fullmatch(r"[\w-]{1,64}", run_id):  # none yet, or a torn one
             run_id = secrets.token_hex(4)
         settings = wandb.Settings(quiet=True, init_timeout=patience, finish_timeout=60)

@@ -58,7 +58,7 @@ def write_clients(
 def clients(folder: Path) -> ClientTable | None:
     """clients.csv, or None where there is none or it is not whole."""
     try:
-        with (folder / CLIENTS).open(newline="") as file:
+        with (folder / CLIENTS).open(newline="", encoding="utf-8") as file:
             head, *rows = list(csv.reader(file))
         names = [name.removeprefix("class/") for name in head[3:]]
         table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows]).reshape(-1, len(head))
@@ -74,7 +74,8 @@ def sizes(folder: Path) -> np.ndarray | None:
     if (table := clients(folder)) is not None:
         return table.samples
     try:
-        return np.array([len(own) for own in json.loads((folder / "partition.json").read_text())], dtype=int)
+        owners = json.loads((folder / "partition.json").read_text(encoding="utf-8"))
+        return np.array([len(own) for own in owners], dtype=int)
     except (OSError, ValueError, TypeError):
         return None
 
@@ -85,14 +86,15 @@ def begin_masks(folder: Path, round: int) -> None:
     kept = []
     before = {str(t) for t in range(round)}
     if round and path.exists():
-        lines = [line for line in path.read_text(errors="replace").splitlines(keepends=True)[1:] if line.endswith("\n")]
+        text = path.read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in text.splitlines(keepends=True)[1:] if line.endswith("\n")]
         kept = [line for line in lines if line.split(",")[0] in before]
     files.write(path, HEAD + "".join(kept))
 
 
 def append_masks(folder: Path, round: int, available: np.ndarray, reported: np.ndarray) -> None:
     """Add one round, in one write. available, reported: bool [N]."""
-    with (folder / PARTICIPATION).open("a") as file:
+    with (folder / PARTICIPATION).open("a", encoding="utf-8") as file:
         file.write(f"{round},{_hex(available)},{_hex(reported)}\n")
 
 
@@ -103,7 +105,7 @@ def _hex(mask: np.ndarray) -> str:
 def masks(folder: Path, num_clients: int) -> Masks | None:
     """participation.csv of a run with N clients, without a torn last line; None where there is none or no row."""
     try:
-        text = (folder / PARTICIPATION).read_text()
+        text = (folder / PARTICIPATION).read_text(encoding="utf-8")
     except OSError:
         return None
     digits = 2 * ((num_clients + 7) // 8)

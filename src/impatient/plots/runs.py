@@ -118,7 +118,7 @@ def read(folder: Path, ended: bool = True) -> tuple[Run | None, list[str]]:
     """
     notes = []
     try:
-        text = (folder / "metrics.csv").read_text(errors="replace")
+        text = (folder / "metrics.csv").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None, [f"{folder}: no metrics.csv: the run never began, or is not of this program; left out"]
     except OSError as error:
@@ -179,7 +179,7 @@ def _parse(text: str) -> tuple[list[str], list[list[str]], int]:
 def _config(folder: Path) -> tuple[dict[str, Any], str]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        config = yaml.load((folder / "config.yaml").read_text(), Loader=loader)
+        config = yaml.load((folder / "config.yaml").read_text(encoding="utf-8"), Loader=loader)
     except FileNotFoundError:
         return {}, "no config.yaml"
     except (OSError, ValueError, yaml.YAMLError) as error:

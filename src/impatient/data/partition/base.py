@@ -90,7 +90,7 @@ def save(path: str | os.PathLike[str], indices: Sequence[np.ndarray]) -> None:
 def load(path: str | os.PathLike[str]) -> list[np.ndarray]:
     """Read a JSON list of index lists, int64 each. Raises ConfigError naming the file and the first client at fault."""
     try:
-        lists = json.loads(Path(path).read_text(encoding="utf-8"))
+        lists = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"path={path}: cannot be read ({error.strerror}); give a JSON list of index lists") from None
     except (ValueError, RecursionError) as error:
