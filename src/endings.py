@@ -34,14 +34,14 @@ def told(folder: Path, job: int | None, rule: list[str]) -> Iterator[None]:
         failed = False
     except (ConfigError, BadUpdateError, OSError) as error:  # the user's or the machine's: no traceback helps
         if job is not None:
-            raise _failed(folder, job, str(error)) from error
+            raise _failed(folder, job, _said(error)) from error
         if isinstance(error, ConfigError):
             door.show_faults(error)
             if rundir.is_new():
                 rundir.forget(folder)
         else:
             with contextlib.suppress(OSError):  # a full disk takes no train.log either; the terminal comes first
-                log.error("%s", error)
+                log.error("%s", _said(error))
         sys.exit(1)
     except SIGTERMException:
         sys.exit(143)
@@ -64,6 +64,13 @@ def told(folder: Path, job: int | None, rule: list[str]) -> Iterator[None]:
         raise
     finally:
         wandb.finish(exit_code=int(failed))
+
+
+def _said(error: Exception) -> str:
+    """The error; of the machine's own also the way out."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}; once that is mended, resume with ckpt_path=last"
+    return str(error)
 
 
 def _failed(folder: Path, job: int, why: str) -> door.JobError:

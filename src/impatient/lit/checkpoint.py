@@ -188,6 +188,8 @@ def _copy(source: Path, target: Path) -> None:
     part.unlink(missing_ok=True)
     try:
         os.link(source, part)
+        part.replace(target)
+        part.unlink(missing_ok=True)  # nothing is replaced where both are one file already
     except OSError:
-        shutil.copyfile(source, part)
-    part.replace(target)
+        with source.open("rb") as original, whole(target) as copy:
+            shutil.copyfileobj(original, copy)
