@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 import build
 import door
 import resume
+from arguments import quoted, split_paths
 from impatient import tables
 from impatient.checks import ConfigError
 from impatient.lit.checkpoint import read_header
@@ -85,9 +86,9 @@ def main(cfg: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    names = {True: "ckpt_path", False: "run"}
-    plain = [arg for arg in sys.argv[1:] if "=" not in arg and not arg.startswith("-")]
-    rest = [arg for arg in sys.argv[1:] if arg not in plain]
-    quoted = {arg: arg.replace("'", r"\'").replace("${", r"\${") for arg in plain}
-    sys.argv = [sys.argv[0], *(f"{names[arg.endswith('.ckpt')]}='{quoted[arg]}'" for arg in plain), *rest]
+    paths, rest = split_paths(sys.argv[1:])
+    if len(paths) > 1:
+        sys.exit(f"{paths[1]}: one run at a time, by its folder or by one checkpoint")
+    named = [f"{'ckpt_path' if path.endswith('.ckpt') else 'run'}={quoted(path)}" for path in paths]
+    sys.argv = [sys.argv[0], *named, *rest]
     door.enter(main)

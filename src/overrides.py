@@ -34,7 +34,7 @@ def group_faults(overrides: list[str]) -> list[str]:
     faults = []
     for override in overrides:
         with suppress(CompactHydraException):  # Hydra will say so
-            faults += _no_choice(_parsed(override), override)
+            faults += _no_choice(parsed(override), override)
     return faults
 
 
@@ -49,7 +49,7 @@ def sift(overrides: list[str]) -> tuple[list[str], list[Override], list[Override
     lost: list[str] = []
     for override in overrides:
         try:
-            one = _parsed(override)
+            one = parsed(override)
         except CompactHydraException as error:
             why = [text for text in str(error).splitlines() if not text.startswith(("Error parsing", "See "))]
             faults.append(f"{override}: is no override ({why[0]}); {WRITE}")
@@ -60,7 +60,7 @@ def sift(overrides: list[str]) -> tuple[list[str], list[Override], list[Override
         found = _no_choice(one, override) or _no_such_choice(one)
         nearest = _nearest(one) if found else override
         faults += found
-        groups += [_parsed(nearest)] if nearest else []
+        groups += [parsed(nearest)] if nearest else []
         lost += [] if nearest else [one.key_or_group]
     if any(map(_brings_others, lost)):
         keys = [one for one in keys if "." not in one.key_or_group]
@@ -101,7 +101,7 @@ def jobs_of(overrides: list[Override], config_name: str, groups_only: bool = Fal
     fixed = [str(one.input_line) for one in overrides if not one.is_sweep_override()]
     params = compose_of(config_name, *fixed).hydra.sweeper.get("params") or {}
     given = {one.key_or_group for one in overrides}
-    swept = [_parsed(f"{key}={value}") for key, value in params.items() if key not in given]
+    swept = [parsed(f"{key}={value}") for key, value in params.items() if key not in given]
     swept += [one for one in overrides if one.is_sweep_override()]
     swept = [one for one in swept if _is_group(one) or not groups_only]
     jobs = [[*fixed, *job] for job in BasicSweeper.split_arguments(swept, None)[0][:MOST]]
@@ -116,9 +116,10 @@ def _parser() -> OverridesParser:
         return OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
 
 
-def _parsed(override: str) -> Override:
-    (parsed,) = _parser().parse_overrides([override])
-    return parsed
+def parsed(override: str) -> Override:
+    """Hydra's reading of it. Raises CompactHydraException."""
+    (one,) = _parser().parse_overrides([override])
+    return one
 
 
 def _is_group(parsed: Override) -> bool:

@@ -3,10 +3,8 @@
 python src/plot.py logs/multiruns/figure2_mnist
 """
 
-import io
 import logging
 import os
-import re
 import sys
 import warnings
 from pathlib import Path
@@ -17,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 import door
+from arguments import quoted, split_paths
 from impatient import files
 from impatient.checks import ConfigError, check, flag, integer, one_of
 from impatient.plots import classes, lines, participation, partition, staleness, style
@@ -199,9 +198,6 @@ def _folder(out: Path) -> None:
 def main(cfg: DictConfig) -> None:
     """Draw and print; where nothing can be drawn, one message and exit status 1."""
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells of every glyph
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without ± gets a ? for it
     console = Console()
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     try:
@@ -214,17 +210,9 @@ def main(cfg: DictConfig) -> None:
 
 
 def with_folders(args: list[str]) -> list[str]:
-    """The arguments with folders (no `=` in them, or there is such a folder) gathered into runs=[…]."""
-    folders = [arg for arg in args if not arg.startswith("-") and ("=" not in arg or Path(arg).is_dir())]
-    rest = [arg for arg in args if arg not in folders]
-    quoted = ",".join(f"'{_quoted(folder)}'" for folder in folders)
-    return [f"runs=[{quoted}]", *rest] if folders else rest
-
-
-def _quoted(text: str) -> str:
-    """For Hydra's single quotes: backslashes count only before a quote or the end, and are doubled there."""
-    text = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text)
-    return text.replace("'", r"\'").replace("${", r"\${")
+    """The arguments with folders gathered into runs=[…]."""
+    folders, rest = split_paths(args)
+    return [f"runs=[{','.join(map(quoted, folders))}]", *rest] if folders else rest
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from arguments import value_of
 from faults import Config
 from impatient import files
 from impatient.checks import ConfigError
@@ -22,16 +23,18 @@ log = logging.getLogger("impatient")
 
 def with_saved_overrides(argv: list[str]) -> list[str]:
     """For `hydra.run.dir=… ckpt_path=last`: the overrides that the folder's run was started with, then one's own."""
-    given = dict(arg.split("=", 1) for arg in argv[1:] if "=" in arg)
-    for key in ("hydra.run.dir", "hydra.sweep.dir"):
-        if given.get(key) == "":
-            sys.exit(f"{key}=: names no folder; give one, or leave it out")
-        if given.get(key, "").lstrip("'\"").startswith("~"):
-            sys.exit(f"{key}={given[key]}: would be a folder of the name ~; write $HOME")
-    saved = Path(given.get("hydra.run.dir", "")) / OURS[0]
-    if given.get("ckpt_path") != "last" or "hydra.run.dir" not in given or not saved.is_file():
+    for arg in argv[1:]:
+        if found := re.fullmatch(r"""\+*(hydra\.(?:run|sweep)\.dir)=(["']?)(~.*)?\2""", arg):
+            why = (
+                "would be a folder of the name ~; write $HOME"
+                if found[3]
+                else "names no folder; give one, or leave it out"
+            )
+            sys.exit(f"{found[1]}={found[3] or ''}: {why}")
+    folder, asked = (value_of(argv[1:], key) for key in ("hydra.run.dir", "ckpt_path"))
+    if folder is None or asked != "last" or not (saved := Path(folder) / OURS[0]).is_file():
         return argv
-    own = {key.lstrip("+~") for key in given}
+    own = {arg.split("=", 1)[0].lstrip("+~") for arg in argv[1:] if "=" in arg}
     try:
         before = [arg for arg in _saved(saved) if arg.split("=", 1)[0].lstrip("+~") not in own]
     except (OSError, ValueError, RecursionError) as error:
