@@ -76,15 +76,20 @@ def content(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.slow
-def test_a_finished_sweep_is_left_as_it_is(tmp_path: Path) -> None:
-    sweep = ["sweep=joblib", *QUICK, "rounds=3", "seed=0,1", f"hydra.sweep.dir={tmp_path}/m", "hydra.launcher.n_jobs=2"]
+@pytest.mark.parametrize(
+    "kind",
+    [["sweep=joblib", "hydra.launcher.n_jobs=2"], ["-m", "hydra.sweep.subdir='${hydra.job.override_dirname}'"]],
+    ids=["joblib", "named"],
+)
+def test_a_finished_sweep_is_left_as_it_is(tmp_path: Path, kind: list[str]) -> None:
+    sweep = [*kind, *QUICK, "rounds=3", "seed=0,1", f"hydra.sweep.dir={tmp_path}/m"]
     python("train.py", *sweep)
     before = content(tmp_path)
-    output = python("train.py", *sweep)
+    output = python("train.py", *sweep, "ckpt_path=last")
     assert len(re.findall(r"^#[01]  3 rounds are done already: nothing to do", output, re.MULTILINE)) == 2
-    before.pop("m/multirun.yaml")  # Hydra's own, of the sweep
     after = content(tmp_path)
-    after.pop("m/multirun.yaml")
+    for files in (before, after):
+        files.pop("m/multirun.yaml")  # Hydra's own, of the sweep
     assert after == before
 
 
