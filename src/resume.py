@@ -144,16 +144,18 @@ def keep_what_was(folder: Path, cfg: Config, done: int) -> None:
     if done == 0:
         return
     log.info("resuming at round %d", done)
-    was, now = _was(folder), _flat(OmegaConf.to_container(OmegaConf.create(dict(cfg))))
-    if not was:
-        return
-    skip = ("paths.", "ckpt_path", "callbacks.", "logger.", "rounds", "trainer.")
-    keys = [key for key in {**was, **now} if was.get(key) != now.get(key) and not key.startswith(skip)]
-    if keys:
+    if changes := changed(folder, cfg):
         kept = folder / f"config.before_round_{done}.yaml"
         files.write(kept, (folder / "config.yaml").read_text(encoding="utf-8"))
-        changes = ", ".join(f"{key}: {was.get(key)} → {now.get(key)}" for key in keys)
         log.warning("from round %d on %s (before: %s)", done, changes, kept.name)
+
+
+def changed(folder: Path, cfg: Config) -> str:
+    """What is set differently from what the folder's run was started with."""
+    was, now = _was(folder), _flat(OmegaConf.to_container(OmegaConf.create(dict(cfg))))
+    skip = ("paths.", "ckpt_path", "callbacks.", "logger.", "rounds", "trainer.")
+    keys = [key for key in {**was, **now} if was and was.get(key) != now.get(key) and not key.startswith(skip)]
+    return ", ".join(f"{key}: {was.get(key)} → {now.get(key)}" for key in keys)
 
 
 def _was(folder: Path) -> dict[str, Any]:

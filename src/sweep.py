@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 import build
@@ -99,6 +99,9 @@ def foresee(config: DictConfig) -> None:
     if not jobs:
         door.show_faults(ConfigError("the sweep has no job: a glob chooses nothing that there is"))
         sys.exit(1)
+    if fault := _shared(config):
+        door.show_faults(ConfigError(fault))
+        sys.exit(1)
     where: dict[str, list[str]] = {}
     for number, faults in enumerate(found):
         for fault in faults:
@@ -110,6 +113,19 @@ def foresee(config: DictConfig) -> None:
     if bad:
         said = [f"{fault} ({', '.join(numbers)})" for fault, numbers in where.items()]
         print(f"{bad} of {len(jobs)} jobs will fail, the others run:", *said, sep="\n  ", file=sys.stderr)
+
+
+def _shared(config: DictConfig) -> str | None:
+    """Two jobs of one folder, of which the second would be refused, or go on with the first one's run."""
+    subdir = OmegaConf.to_container(config.hydra.sweep)["subdir"]  # type: ignore[index, call-overload]
+    of: dict[Path, int] = {}
+    for number, (folder, _) in planned.items():
+        if of.setdefault(folder, number) != number and "${now:" not in str(subdir):
+            return (
+                f"hydra.sweep.subdir={subdir}: jobs #{of[folder]} and #{number} would share {folder}; put "
+                "${hydra.job.num} into it"
+            )
+    return None
 
 
 def _faults(config: DictConfig, number: int, overrides: list[str], here: bool) -> list[str]:

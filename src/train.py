@@ -97,7 +97,9 @@ def run(cfg: Config, hydras: Mapping[str, Any], job: int | None = None) -> float
     # Nothing in the folder changes before the run is known to be possible.
     if done >= cfg["rounds"]:
         if rundir.is_main():
-            _say(job, f"{done} rounds are done already: nothing to do; raise `rounds` to go on ({folder})")
+            changes = resume.changed(folder, cfg)
+            but = f", with other settings ({changes})" if changes else ""
+            _say(job, f"{done} rounds are done already{but}: nothing to do; raise `rounds` to go on ({folder})")
         if summary := rundir.summary_of(folder, done):
             return _metric(summary)
     elif rundir.is_main():

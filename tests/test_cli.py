@@ -113,8 +113,18 @@ def test_resume_from_the_folder_alone(tmp_path: Path) -> None:
     assert "the checkpoint's num_clients is 10, this run's is 11" in output
     before = (short / "metrics.csv").read_bytes()
     output = python("train.py", f"hydra.run.dir={short}", "ckpt_path=last")
-    assert "nothing to do" in output
+    assert "12 rounds are done already: nothing to do" in output
+    output = python("train.py", f"hydra.run.dir={short}", "ckpt_path=last", "client.lr=0.7")
+    assert "12 rounds are done already, with other settings (client.lr: 0.5 → 0.7): nothing to do" in output
     assert (short / "metrics.csv").read_bytes() == before
+
+
+def test_two_jobs_never_share_a_folder(tmp_path: Path) -> None:
+    """The second would take the first one's run, done under another lr, for its own."""
+    sweep = ["-m", *QUICK, "rounds=2", "client.lr=0.1,0.2", "ckpt_path=last", f"hydra.sweep.dir={tmp_path}/m"]
+    output = python("train.py", *sweep, "hydra.sweep.subdir=x", code=1)
+    assert "hydra.sweep.subdir=x: jobs #0 and #1 would share" in output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_terminal_that_knows_ascii_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
