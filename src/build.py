@@ -95,7 +95,7 @@ def trainer(cfg: Config, faults: list[str], **given: Any) -> Any:
     made = make("trainer", cfg["trainer"], faults, **given)
     logging.getLogger("lightning.pytorch").setLevel(level)
     if made is None:
-        faults[-1] += "; trainer=cpu runs anywhere"
+        faults[-1] = f"{faults[-1].rstrip('.')}; trainer=cpu runs anywhere"
     return made
 
 
