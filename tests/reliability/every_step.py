@@ -1,6 +1,6 @@
 """A run for each of its file operations, which that one does not survive, and what resumes it.
 
-python every_step.py kill|fail|resume <folder> <overrides>
+python every_step.py SIGKILL|SIGTERM|SIGINT|resume|fail <folder> <overrides>
 """
 
 import json
@@ -19,10 +19,10 @@ import train  # noqa: E402, F401  # once, for all that are forked
 CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
 
 
-def run(folder: Path, *args: str, step: int = -1, fail: bool = False) -> tuple[int, int]:
+def run(folder: Path, *args: str, step: int = -1, how: str = "SIGKILL") -> tuple[int, int]:
     """train.py in a process of its own: its exit status (or minus its signal), and how many changes it began to make.
 
-    step: the change, counted from 1, before which it is killed; or which fails, as on a full disk.
+    step: the change, counted from 1, before which it gets the signal `how`; or which fails, as on a full disk.
     """
     reader, writer = os.pipe()
     if pid := os.fork():
@@ -43,10 +43,10 @@ def run(folder: Path, *args: str, step: int = -1, fail: bool = False) -> tuple[i
             return
         count += 1
         os.write(writer, b".")
-        if count == step and fail:
+        if count == step and how == "fail":
             raise OSError(28, "No space left on device", args[0])
         if count == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.Signals[how])
 
     sys.addaudithook(seen)
     sys.argv = [str(ROOT / "src/train.py"), f"hydra.run.dir={folder}", *args]
@@ -76,7 +76,7 @@ def main(how: str, folder: Path, options: list[str]) -> None:
             run(at, *options, step=last * 2 // 3)
             hit.append(run(at, "ckpt_path=last", step=step)[0])
         else:
-            hit.append(run(at, *options, "ckpt_path=last", step=step, fail=how == "fail")[0])
+            hit.append(run(at, *options, "ckpt_path=last", step=step, how=how)[0])
         begun = (at / "overrides.json").exists()
         resumed.append(run(at, *([] if begun else options), "ckpt_path=last")[0])
     (folder / "statuses.json").write_text(json.dumps({"straight": status, "hit": hit, "resumed": resumed}))
