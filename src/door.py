@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,19 +32,7 @@ def enter(main: Callable[[], Any], judge: Judge | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # else a name in a table could end the run on an old terminal
             stream.reconfigure(errors="replace")
-    # Hydra takes overrides in one piece only: `train.py a=1 -m b=2` would be refused.
-    parser = get_args_parser()
-    asked = parser.parse_intermixed_args(sys.argv[1:])
-    if sum(map(bool, (asked.run, asked.multirun, asked.cfg, asked.info, asked.shell_completion))) > 1:
-        parser.error("of --run, --multirun, --cfg, --info and --shell-completion give one")
-    if asked.resolve and not (asked.cfg or asked.help):
-        parser.error("--resolve belongs to --cfg job")
-    if asked.experimental_rerun:
-        parser.error("--experimental-rerun reads a pickle, which can run anything; give the overrides again")
-    flags = sys.argv[1:]
-    for override in asked.overrides:
-        flags.remove(override)
-    sys.argv = [sys.argv[0], *flags, *asked.overrides]
+    asked = _flags_first()
     if os.environ.get("HYDRA_FULL_ERROR") == "1":
         main()
         return
@@ -81,6 +70,26 @@ def enter(main: Callable[[], Any], judge: Judge | None = None) -> None:
     else:
         return
     sys.exit(1)
+
+
+def _flags_first() -> Namespace:
+    """What sys.argv asks for, and sys.argv with its overrides in one piece: Hydra would refuse `train.py a=1 -m b=2`.
+
+    Exit status 2 for flags that exclude each other.
+    """
+    parser = get_args_parser()
+    asked = parser.parse_intermixed_args(sys.argv[1:])
+    if sum(map(bool, (asked.run, asked.multirun, asked.cfg, asked.info, asked.shell_completion))) > 1:
+        parser.error("of --run, --multirun, --cfg, --info and --shell-completion give one")
+    if asked.resolve and not (asked.cfg or asked.help):
+        parser.error("--resolve belongs to --cfg job")
+    if asked.experimental_rerun:
+        parser.error("--experimental-rerun reads a pickle, which can run anything; give the overrides again")
+    flags = sys.argv[1:]
+    for override in asked.overrides:
+        flags.remove(override)
+    sys.argv = [sys.argv[0], *flags, *asked.overrides]
+    return asked
 
 
 def show_faults(error: ConfigError) -> None:
