@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -41,7 +42,10 @@ def enter(main: Callable[[], Any], judge: Judge | None = None) -> None:
     def everything() -> list[str]:
         if asked.config_dir or asked.config_name or asked.config_path:  # configs of one's own
             return []
-        return all_faults(asked.overrides, Path(sys.argv[0]).stem, asked.multirun, judge)
+        try:
+            return all_faults(asked.overrides, Path(sys.argv[0]).stem, asked.multirun, judge)
+        except yaml.YAMLError as error:
+            return [_one_line(error)]
 
     try:
         if faults := group_faults(asked.overrides):
@@ -58,6 +62,8 @@ def enter(main: Callable[[], Any], judge: Judge | None = None) -> None:
         else:
             cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
             print(f"{error}{cause}", file=sys.stderr)
+    except yaml.YAMLError as error:
+        show_faults(ConfigError(_one_line(error)))
     except KeyboardInterrupt:  # a sweep's: a run deals with its own
         print("stopped; each run that had begun goes on with ckpt_path=last, in the same folder", file=sys.stderr)
         sys.exit(130)
@@ -90,6 +96,13 @@ def _flags_first() -> Namespace:
         flags.remove(override)
     sys.argv = [sys.argv[0], *flags, *asked.overrides]
     return asked
+
+
+def _one_line(error: yaml.YAMLError) -> str:
+    """Which file cannot be read, where, and why."""
+    mark = getattr(error, "problem_mark", None)
+    where = f"{mark.name}, line {mark.line + 1}" if mark else "a config"
+    return f"{where}: is no YAML ({getattr(error, 'problem', None) or error}); mend it"
 
 
 def show_faults(error: ConfigError) -> None:

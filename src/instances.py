@@ -1,7 +1,9 @@
 """One node of a config → the object it describes, or what is wrong with it."""
 
 import logging
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -64,5 +66,12 @@ def tried(path: str, call: Callable[[], Any], faults: list[str]) -> Any:
             faults.extend(f"{path}.{fault}" for fault in cause.faults)
         else:
             said = f"{type(cause).__name__}: {cause}".removesuffix(": ")
-            faults.append(f"{path}: {cause if isinstance(cause, ValueError) and str(cause) else said}")
+            faults.append(f"{path}: {cause if isinstance(cause, ValueError) and str(cause) else said}{_where(cause)}")
         return None
+
+
+def _where(error: BaseException) -> str:
+    """The line of the user's own that raised it; nothing for a library's."""
+    frame = traceback.extract_tb(error.__traceback__)[-1:]
+    own = frame and "site-packages" not in frame[0].filename and not isinstance(error, ValueError)
+    return f" ({Path(frame[0].filename).name}, line {frame[0].lineno})" if own else ""

@@ -32,9 +32,15 @@ def with_saved_overrides(argv: list[str]) -> list[str]:
             )
             sys.exit(f"{found[1]}={found[3] or ''}: {why}")
     folder, asked = (value_of(argv[1:], key) for key in ("hydra.run.dir", "ckpt_path"))
-    if folder is None or asked != "last" or not (saved := Path(folder) / OURS[0]).is_file():
+    if folder is None or asked != "last":
         return argv
+    saved = Path(folder) / OURS[0]
     own = {arg.split("=", 1)[0].lstrip("+~") for arg in argv[1:] if "=" in arg}
+    if not saved.is_file():
+        empty = not any((Path(folder) / name).exists() for name in OURS)
+        if empty and own <= {"hydra.run.dir", "ckpt_path", "rounds"}:  # the defaults are not what was asked for
+            sys.exit(f"hydra.run.dir={folder}: holds no run yet; name a run's folder, or give the whole command again")
+        return argv
     try:
         before = [arg for arg in _saved(saved) if arg.split("=", 1)[0].lstrip("+~") not in own]
     except (OSError, ValueError, RecursionError) as error:

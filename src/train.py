@@ -92,7 +92,13 @@ def run(cfg: Config, hydras: Mapping[str, Any], job: int | None = None) -> float
     size = memory_bytes(parts.aggregator.slots, dm.num_clients, module.model, parts.memory)
     folder, done = Path(cfg["paths"]["run_dir"]), 0
     if header is not None:
-        module.check_identity(header["identity"])
+        try:
+            module.check_identity(header["identity"])
+        except ConfigError as error:
+            changes = resume.changed(folder, cfg)
+            raise ConfigError(
+                *error.faults, *([f"set differently from that run: {changes}"] if changes else [])
+            ) from error
         done = header["global_step"]
     # Nothing in the folder changes before the run is known to be possible.
     if done >= cfg["rounds"]:

@@ -49,5 +49,14 @@ def test_the_saved_overrides_of_a_folder_in_quotes(tmp_path: Path, form: str) ->
     assert resume.with_saved_overrides(["train.py", *typed]) == ["train.py", "client.lr=0.3", *typed]
 
 
+def test_no_run_to_resume_and_no_settings_of_one(tmp_path: Path) -> None:
+    """As after a kill before the run wrote what it was asked for: the defaults would be another experiment."""
+    typed = ["train.py", f"hydra.run.dir={tmp_path}", "ckpt_path=last"]
+    for short in (typed, [*typed, "rounds=9"]):
+        with pytest.raises(SystemExit, match="holds no run yet; name a run's folder, or give the whole command again"):
+            resume.with_saved_overrides(short)
+    assert resume.with_saved_overrides([*typed, "algo=mifa"]) == [*typed, "algo=mifa"]
+
+
 def test_one_run_at_a_time() -> None:
     assert "b: one run at a time" in python("eval.py", "a", "b", code=1)

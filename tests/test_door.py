@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 from torch import nn
 
 import build
@@ -87,6 +88,24 @@ def test_flags_that_say_nothing(
         enter(monkeypatch, typed)
     assert caught.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["scale: [1", "scale: 1\nscale: 2", "\tscale: 1"])
+def test_a_config_that_is_no_yaml(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    monkeypatch.setattr("logging.raiseExceptions", True)
+
+    def read() -> None:
+        with initialize_config_dir(str(tmp_path), version_base="1.3"):
+            compose("mine")
+
+    with pytest.raises(SystemExit):
+        door.enter(read)
+    assert re.search(r"mine\.yaml, line \d: is no YAML \(.*\); mend it", capsys.readouterr().err)
 
 
 # Resuming ------------------------------------------------------------------------------------------------------------

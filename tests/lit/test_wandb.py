@@ -25,6 +25,12 @@ def test_without_a_key_it_is_offline(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert WandbMetrics(str(tmp_path), "p")._wandb_init["mode"] == "online"
 
 
+def test_an_address_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", "notaurl")
+    with pytest.raises(ConfigError, match="WANDB_BASE_URL=notaurl is no URL"):
+        WandbMetrics(str(tmp_path), "p")
+
+
 @pytest.mark.parametrize("text", ["", "a/b", "\0", "x" * 65])
 def test_an_id_that_is_none_is_made_anew(tmp_path: Path, text: str) -> None:
     (tmp_path / "wandb_id").write_text(text)

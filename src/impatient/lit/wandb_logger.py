@@ -35,6 +35,9 @@ class WandbMetrics(WandbLogger):
         check(one_of("mode", mode, ("online", "offline", "disabled")), number("patience", patience, 1, 600))
         if mode == "online" and not has_key():
             raise ConfigError("mode=online: there is no API key; run `wandb login`, or use mode=offline")
+        url = os.environ.get("WANDB_BASE_URL")
+        if url and not re.match(r"https?://\w", url):
+            raise ConfigError(f"mode: WANDB_BASE_URL={url} is no URL; write https://…, unset it, or use logger=csv")
         self.folder = Path(folder)
         kept = self.folder / "wandb_id"
         run_id = kept.read_text(encoding="utf-8", errors="replace").strip() if kept.exists() else ""

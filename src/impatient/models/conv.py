@@ -17,6 +17,8 @@ class _TwoConv(nn.Module):
 
     def __init__(self, input_shape: Sequence[int], channels: tuple[int, int], widths: Sequence[int]) -> None:
         super().__init__()
+        if len(input_shape) != 3:
+            raise ValueError(f"{type(self).__name__} needs images, not samples of shape {tuple(input_shape)}")
         depth, height, width = input_shape
         if min(height, width) < 16:
             raise ValueError(f"{type(self).__name__} needs images of at least 16 x 16, not {height} x {width}")
