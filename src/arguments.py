@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import yaml  # type: ignore[import-untyped]
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -33,6 +34,6 @@ def value_of(args: list[str], key: str) -> str | None:
         value = parsed(given[-1]).value() if given else None
         if "${" in str(value):
             value = OmegaConf.select(compose_of("train", *overrides), key)
-    except (HydraException, OmegaConfBaseException):  # Hydra will say so
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError):  # Hydra will say so
         return None
     return value if isinstance(value, str) else None

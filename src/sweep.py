@@ -7,6 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -94,7 +95,7 @@ def foresee(config: DictConfig) -> None:
         (jobs,) = BasicSweeper.split_arguments(overrides, None)
         here = any(name in config.hydra.launcher._target_ for name in ("BasicLauncher", "JoblibLauncher"))
         found = [_faults(config, number, job, here) for number, job in enumerate(jobs)]
-    except (HydraException, OmegaConfBaseException):  # another sweeper, or what Hydra refuses itself
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError):  # another sweeper, or what Hydra refuses itself
         return
     if not jobs:
         door.show_faults(ConfigError("the sweep has no job: a glob chooses nothing that there is"))
