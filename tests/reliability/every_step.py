@@ -48,6 +48,7 @@ def run(folder: Path, *args: str, step: int = -1, how: str = "SIGKILL") -> tuple
         if count == step:
             os.kill(os.getpid(), signal.Signals[how])
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored in a shell's background
     sys.addaudithook(seen)
     sys.argv = [str(ROOT / "src/train.py"), f"hydra.run.dir={folder}", *args]
     code = 0
