@@ -34,7 +34,7 @@ from faults import Config
 from impatient import allocator, files, tables
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
-from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, check_disk, read_header
+from impatient.lit.checkpoint import AtomicCheckpointIO, Checkpoint, check_disk, check_same_run, read_header
 from impatient.lit.progress import RoundProgress
 from impatient.lit.round_module import FederatedRound
 from impatient.memory import memory_bytes
@@ -93,7 +93,7 @@ def run(cfg: Config, hydras: Mapping[str, Any], job: int | None = None) -> float
     folder, done = Path(cfg["paths"]["run_dir"]), 0
     if header is not None:
         try:
-            module.check_identity(header["identity"])
+            check_same_run(header["identity"], module.identity)
         except ConfigError as error:
             changes = resume.changed(folder, cfg)
             raise ConfigError(

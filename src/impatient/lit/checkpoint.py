@@ -9,6 +9,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,17 @@ def read_header(path: str | Path) -> dict[str, Any]:
         if isinstance(error, pickle.UnpicklingError):
             why = "it has more in it than tensors and plain values, which is never executed"
         raise ConfigError(f"ckpt_path={path}: is no whole checkpoint of a run ({why}); name another one") from error
+
+
+def check_same_run(was: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise ConfigError where rule, number of clients, partition or model are not those of a checkpoint."""
+    check(
+        *(
+            f"ckpt_path: the checkpoint's {key} is {was.get(key)}, this run's is {value}; resume with the same {key}"
+            for key, value in now.items()
+            if was.get(key) != value
+        )
+    )
 
 
 def check_disk(folder: str | Path, memory_size: int, model: nn.Module) -> None:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from impatient.aggregators.base import Aggregator
-from impatient.checks import check
 from impatient.engine.auto import EngineChoice, refuse_batch_norm
 from impatient.engine.local import LocalSGD, Task
 from impatient.evaluation import Evaluator
 from impatient.flat import FlatModel
+from impatient.lit.checkpoint import check_same_run
 from impatient.lit.datamodule import FederatedDataModule, Round
 from impatient.memory import DTYPES, ClientMemory, MemorySettings
 from impatient.messages import Flat, RoundInfo
@@ -237,15 +237,5 @@ class FederatedRound(L.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep them until the memory is made."""
-        self.check_identity(checkpoint["impatient"]["identity"])
+        check_same_run(checkpoint["impatient"]["identity"], self.identity)
         self._restored, self._restored_weights = checkpoint["impatient"], checkpoint["state_dict"]
-
-    def check_identity(self, was: Mapping[str, str]) -> None:
-        """Raise ConfigError where rule, number of clients, partition or model are not those of a checkpoint."""
-        check(
-            *(
-                f"ckpt_path: the checkpoint's {key} is {was.get(key)}, this run's is {now}; resume with the same {key}"
-                for key, now in self.identity.items()
-                if was.get(key) != now
-            )
-        )
