@@ -14,9 +14,8 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-import door
-from arguments import quoted, split_paths
 from impatient import files
+from impatient.app.cli import enter, quoted, split_paths
 from impatient.checks import ConfigError, check, flag, integer, one_of
 from impatient.plots import classes, lines, participation, partition, staleness, style
 from impatient.plots import runs as reading
@@ -216,5 +215,4 @@ def with_folders(args: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.argv = [sys.argv[0], *with_folders(sys.argv[1:])]
-    door.enter(main)
+    enter(main, with_folders(sys.argv[1:]))

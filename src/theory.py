@@ -18,14 +18,11 @@ import numpy as np
 import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
-from hydra.types import RunMode
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
-import composed
-import door
-import faults as faults_of
 from impatient import files
+from impatient.app import cli, config
 from impatient.checks import ConfigError, check, integer, number
 from impatient.theory import report
 
@@ -62,8 +59,7 @@ def _not_a(name: str, value: Any, hint: Any) -> list[str]:
 
 def faults_in(cfg: Mapping[str, Any]) -> list[str]:
     """What is wrong with the settings, found before the study is made."""
-    faults = faults_of.node_faults("study", cfg.get("study"))
-    faults += type_faults(cfg["study"]) if not faults else []
+    faults = type_faults(cfg["study"])
     seed = integer("seed", cfg.get("seed"), 0, 2**32 - 1)
     return [*faults, seed] if seed else faults
 
@@ -109,17 +105,11 @@ def run(cfg: dict[str, Any], name: str, overrides: list[str]) -> None:
 
 @hydra.main(version_base="1.3", config_path="../configs", config_name="theory")
 def main(cfg: DictConfig) -> None:
-    """Compose, run, and turn a user's mistake into one message and exit status 1."""
-    single = HydraConfig.get().mode == RunMode.RUN
-    try:
+    """Run the study."""
+    with cli.task():
         name = str(dict(HydraConfig.get().runtime.choices)["study"])
-        run(composed.plain(cfg), name, composed.typed())
-    except ConfigError as error:
-        if not single:
-            raise
-        door.show_faults(error)
-        sys.exit(1)
+        run(config.plain(cfg), name, list(HydraConfig.get().overrides.task))
 
 
 if __name__ == "__main__":
-    door.enter(main, faults_in)
+    cli.enter(main, sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Imports point down only; Lightning lives in lit/, Hydra at the door."""
+"""Imports point down only; Lightning lives in lit/ and app/, Hydra in app/ and the entry points."""
 
 import ast
 from pathlib import Path
@@ -26,17 +26,21 @@ def imported(file: Path) -> set[str]:
 def test_imports_point_down(file: Path) -> None:
     names = imported(file)
     tops = {name.split(".")[0] for name in names}
-    assert not tops & {"hydra", "omegaconf", "pytorch_lightning"}
     room = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if room != "lit":
+    assert "pytorch_lightning" not in tops
+    assert not any(name.startswith("hydra._internal") for name in names)
+    if room != "app":
+        assert not tops & {"hydra", "omegaconf"}
+    if room not in ("lit", "app"):
         assert not tops & {"lightning", "wandb"}
     ours = {name.split(".")[1] for name in names if name.startswith("impatient.")}
     if room in BASE:
         assert ours <= BASE
     if room in ROOMS:
         assert ours <= BASE | {room}, f"{room} imports {ours - BASE - {room}}"
-    if room != "lit":
+    if room not in ("lit", "app"):
         assert "lit" not in ours
+    assert room == "app" or "app" not in ours
 
 
 def test_rules_are_named_in_their_own_files_only() -> None:

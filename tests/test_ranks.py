@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from test_cli import ROOT, environment, python, rows
+from commands import ROOT, environment, python, rows
 
 FEDERATION = ["num_clients=11", "logger=csv", "availability.pmin=0.3", "eval_every=1", "save_every=5", "seeds.cohort=1"]
 EXACT = [*FEDERATION, "trainer.accelerator=cpu", "+trainer.precision=64-true", "memory.dtype=float64"]

@@ -1,13 +1,18 @@
-"""Files that are there in full or not at all, whenever the power goes, and that are never written through a link."""
+"""Files that are there in full or not at all, whenever the power goes, and never written through a link; and a lock."""
 
+import contextlib
+import fcntl
+import logging
 import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+log = logging.getLogger(__name__)
 
-@contextmanager
+
+@contextlib.contextmanager
 def whole(path: Path, shared: bool = False) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` at the end of the block; if that raises, what was there stays.
 
@@ -42,3 +47,35 @@ def write(path: Path, text: str, shared: bool = False) -> None:
     """The whole text, in UTF-8, or what was there before."""
     with whole(path, shared) as file:
         file.write(text.encode())
+
+
+def no_link(path: str, flags: int) -> int:
+    """An opener for `open` that raises OSError for a link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The lock file `path` is this process' while the block lasts, or until the process dies; then it is gone.
+
+    Raises BlockingIOError, with the process that has it as its text, and OSError where it cannot be written. On file
+    systems without locks nothing is promised, with a warning.
+    """
+    with contextlib.ExitStack() as held:
+        while True:
+            file = held.enter_context(open(path, "ab+", buffering=0, opener=no_link))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                raise BlockingIOError(file.read().decode(errors="replace") or "another process") from error
+            except OSError as error:
+                log.warning("%s cannot be locked (%s): no two runs may share its folder", path, error.strerror)
+            # Its owner may have removed it between our opening and our locking it: that lock shuts nobody out.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    break
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+        held.callback(path.unlink, missing_ok=True)  # before the lock is let go
+        yield

@@ -7,7 +7,7 @@ import torch
 
 
 def free_bytes(device: str = "cpu", root: str = "/") -> int | None:
-    """What can still be taken of a device's memory; None where nobody tells. auto counts as the CPU.
+    """What can still be taken of a device's memory; None where nobody tells.
 
     On Linux the smallest of MemAvailable and what the process' control groups (a container, a Slurm job) have left, of
     either version; what the kernel keeps of files it would give back first.

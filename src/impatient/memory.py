@@ -86,15 +86,24 @@ class ClientMemory:
             self.tables[name].copy_(table[self.ranks.rank :: self.ranks.world])
 
 
-def memory_bytes(slots: Mapping[str, Slot], num_clients: int, model: nn.Module, settings: MemorySettings) -> int:
-    """The size of the per-client memory, before it is made. Raises ConfigError above the limit or what is free."""
+def memory_bytes(
+    slots: Mapping[str, Slot],
+    num_clients: int,
+    model: nn.Module,
+    settings: MemorySettings,
+    device: torch.device | str = "cpu",
+) -> int:
+    """The size of the per-client memory on `device`, before it is made.
+
+    Raises ConfigError above the limit or what is free there.
+    """
     params = sum(p.numel() for p in model.parameters() if p.requires_grad)
     size = len(slots) * num_clients * params * DTYPES[settings.dtype].itemsize
     what = f"memory: {num_clients} clients x {params} parameters need {size / 1e9:.3g} GB"
     way_out = "set memory.dtype=bfloat16, or take fewer clients"
     if size > settings.limit_gb * 1e9:
         raise ConfigError(f"{what}, above memory.limit_gb={settings.limit_gb:g}; raise the limit, {way_out}")
-    free = free_bytes(settings.device)
+    free = free_bytes(str(device))
     if free is not None and size > free:
-        raise ConfigError(f"{what}, and {free / 1e9:.3g} GB are free on {settings.device}; {way_out}")
+        raise ConfigError(f"{what}, and {free / 1e9:.3g} GB are free on {device}; {way_out}")
     return size

@@ -1,4 +1,4 @@
-"""What a run prints: the federation at the start, the results at the end."""
+"""What commands print: the federation at a run's start, its results, metrics, and what the laws say of a plug-in."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from impatient.availability.base import Availability
+from impatient.contract.verdict import Report
 from impatient.data.dataset import Clients, Dataset
 
 
@@ -51,6 +53,11 @@ def show_summary(summary: Mapping[str, Any], folder: Path) -> None:
     console.print(f"written to {folder}", soft_wrap=True, highlight=False)
 
 
+def show_line(text: str, job: int | None) -> None:
+    """A line in one piece, with the job's number in a sweep, where the lines of several may mix."""
+    print(f"{'' if job is None else f'#{job}  '}{text}\n", end="", flush=True)
+
+
 def show_metrics(title: str, metrics: Mapping[str, float]) -> None:
     """A name and a number a line."""
     table = Table(show_header=False)
@@ -61,3 +68,27 @@ def show_metrics(title: str, metrics: Mapping[str, float]) -> None:
     console = Console()
     console.print(title, soft_wrap=True, highlight=False, markup=False)
     console.print(table)
+
+
+def show_laws(title: str, report: Report) -> None:
+    """A table of the laws, and below it, in lines that nothing cuts, every reason and the outcome."""
+    table = Table(title=Text(title, overflow="fold"), title_justify="left")
+    for column in ("law", "", "says"):
+        table.add_column(column, overflow="fold")
+    for verdict in report.verdicts:
+        outcome = verdict.outcome.upper() if verdict.outcome == "broken" else verdict.outcome
+        table.add_row(verdict.law, outcome, Text(verdict.says))
+    Console().print(table)
+    for line in report.raised:
+        print(line)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for verdict in report.verdicts:
+        if verdict.outcome != "holds":
+            reasons.setdefault((verdict.outcome, verdict.why), []).append(verdict.law)
+    for (outcome, why), names in reasons.items():
+        print(f"{', '.join(names)}: {outcome}: {why}")
+    broken, count = report.named("broken"), len(report.verdicts)
+    if broken:
+        print(f"{len(broken)} of {count} laws broken: {', '.join(broken)}")
+    elif not report.raised:
+        print(f"no law is broken, {len(report.named('holds'))} of {count} hold")

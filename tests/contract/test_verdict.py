@@ -7,12 +7,12 @@ import pytest
 from broken_api import AsksNobody, BareAssert, CollectRaises, ListForPair, NeverMoves, NoSums, SendsNaN, TiresLate
 from broken_rules import AsksTheAbsent, DividesByNobody
 
-import check
 from impatient.aggregators.fedavg_all import FedAvgAll
 from impatient.contract.failing import Raised
 from impatient.contract.laws import LAWS
 from impatient.contract.trial import Trial
 from impatient.contract.verdict import Report, judge
+from impatient.tables import show_laws
 
 RULES = str(Path(__file__).with_name("broken_api.py"))
 
@@ -89,7 +89,6 @@ class CannotCheck(FedAvgAll):
 
 
 def test_a_rule_that_cannot_check_itself() -> None:
-    assert check.own_faults(CannotCheck(), 6) == []
     (line,) = judge(Trial(CannotCheck)).raised
     assert line.startswith(f"check raises RuntimeError: [a] message, at {__file__}:")
 
@@ -98,7 +97,7 @@ def test_a_rule_that_cannot_check_itself() -> None:
 def test_no_reason_is_cut(columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     report = judge(Trial(CollectRaises))
-    check.show("a.rule.with.a.long.name.that.needs.more.than.twenty.columns.Rule", report)
+    show_laws("a.rule.with.a.long.name.that.needs.more.than.twenty.columns.Rule", report)
     lines = capsys.readouterr().out.splitlines()
     assert report.raised[0] in lines
     assert f"{', '.join(LAWS)}: not tried: collect raises" in lines
@@ -119,7 +118,7 @@ class Mine(FedAvgAll):
 
 
 def test_check_py_names_the_broken_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from test_cli import python
+    from commands import python
 
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -131,7 +130,7 @@ def test_check_py_names_the_broken_laws(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_check_py_on_rules_that_ship() -> None:
-    from test_cli import python
+    from commands import python
 
     assert "no law is broken, 12 of 12 hold" in python("check.py", "algo=mifa", "num_clients=6")
     assert "no memory" in python("check.py", "algo=fedavg_biased", "num_clients=6")

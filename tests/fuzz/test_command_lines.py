@@ -1,8 +1,10 @@
 """Whatever is typed is run, or refused in one message that names what was typed; nothing else ever comes out."""
 
+import contextlib
 import logging
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,14 @@ from typing import Any
 import pytest
 import wandb
 from command_lines import CONFIGS, line
-from hydra import compose, initialize_config_dir
-from hydra.errors import CompactHydraException
 
-import build
-import composed
-import train
+from commands import config
+from impatient.app import build
+from impatient.app import fit as run
+from impatient.app.cli import hydra_fault
+from impatient.app.config import Settings
 from impatient.checks import ConfigError
 from impatient.round import BadUpdateError
-from overrides import group_faults
 
 SMALL = ("rounds=2", "num_clients=10")
 
@@ -37,21 +38,21 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def accepted(overrides: list[str], folder: str = "run") -> dict[str, Any] | str:
     """The config of a line, as train.py sees it, or the message that refuses it."""
     try:
-        faults = group_faults(overrides)
-        if faults:
-            raise ConfigError(*faults)
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            cfg = compose("train", overrides=[f"paths.run_dir={folder}", *overrides])
-        plain = composed.plain(cfg)
-        build.validate(plain)
+        plain = config(*overrides, run_dir=folder)
+        build.validated(plain)
         return {**plain, "choices": {"data": "d", "algo": "a"}}
-    except CompactHydraException as error:
-        return (
-            "\n".join(composed.all_faults(overrides, "train", judge=build.value_faults))
-            or f"{error} {error.__cause__ or ''}"
-        )
     except ConfigError as error:
         return str(error)
+    except Exception as error:  # Hydra's own, as `enter` shows it
+        with patched_argv(overrides):
+            return hydra_fault(error)
+
+
+@contextlib.contextmanager
+def patched_argv(overrides: list[str]) -> Iterator[None]:
+    before, sys.argv = sys.argv, ["train.py", *overrides]
+    yield
+    sys.argv = before
 
 
 def names(message: str, overrides: list[str]) -> bool:
@@ -124,7 +125,7 @@ def fit(folder: Path, wanted: int, seconds: int = 60) -> tuple[int, list[str]]:
         tried += 1
         signal.alarm(seconds)
         try:
-            train.run(cfg, {"overrides.yaml": overrides})
+            run(Settings.of(cfg))
             ran += 1
         except (ConfigError, BadUpdateError) as error:
             if not names(str(error), overrides):

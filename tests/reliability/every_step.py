@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
 
-import train  # noqa: E402, F401  # once, for all that are forked
+import impatient.app.run  # noqa: E402, F401  # once, for all that are forked
 
 CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from test_cli import ROOT, environment, rows
+from commands import ROOT, environment, rows
 
 # 20 clients x 50,000 parameters: 4 MB of memory, so that with save_every=1 a good part of the time is spent in saves.
 HEAVY = ["data=quadratic", "data.dim=50000", "data.samples=2", "num_clients=20", "logger=csv", "client.epochs=1"]

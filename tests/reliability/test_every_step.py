@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from runs import assert_same_run
 
-from test_cli import environment
+from commands import environment
 
 OPTIONS = ["data=quadratic", "num_clients=8", "logger=csv", "rounds=5", "save_every=2", "eval_every=1"]
 

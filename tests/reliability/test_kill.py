@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from runs import HEAVY, assert_same_run, checkpoint, differences, finish, free, limited, rounds_in, start, wait_for
 
-import resume
+from commands import settings
+from impatient.app import folder as run_folder
 from impatient.checks import ConfigError
 from impatient.rng import stream
 
@@ -148,9 +149,9 @@ def test_rounds_without_a_checkpoint(tmp_path: Path, done: int, was: int, now: i
     (tmp_path / "overrides.json").write_text("[]")
     (tmp_path / "config.yaml").write_text(f"save_every: {was}")
     (tmp_path / "metrics.csv").write_text("round\n" + "0\n" * done)
-    cfg = {"paths": {"run_dir": str(tmp_path)}, "ckpt_path": "last", "save_every": now}
+    asked = settings("ckpt_path=last", f"save_every={now}", run_dir=str(tmp_path))
     with pytest.raises(ConfigError, match=f"has {done} rounds and no last.ckpt") if lost else contextlib.nullcontext():
-        assert resume.checkpoint_of(cfg) is None
+        assert run_folder.checkpoint_of(asked) is None
 
 
 @pytest.mark.slow

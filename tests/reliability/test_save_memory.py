@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import environment
+from commands import environment
 
 SCRIPT = """
 import re, sys

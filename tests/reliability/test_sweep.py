@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from runs import HEAVY, assert_same_run, checkpoint, finish, rounds_in, start, wait_for
 
-from test_cli import QUICK, python, rows
+from commands import QUICK, python, rows
 
 SWEEP = ["-m", "num_clients=10", "availability.pmin=0.5", "rounds=4", "client.lr=0.5,1e30,0.25"]
 DIVERGES = ["client.weight_decay=1", "client.lr_decay=none"]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from impatient.flat import PerSampleLoss, cross_entropy
+from impatient.machine import free_bytes
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,16 @@ class Source(ABC):
     def num_bytes(self, num_clients: int) -> int:
         """What loading will take of the memory, as far as it is known before; 0 where it is not."""
         return 0
+
+    def check(self, num_clients: int) -> list[str]:
+        """Say that data that are made do not fit the memory of this machine."""
+        size, free = self.num_bytes(num_clients), free_bytes()
+        if free is None or size <= free:
+            return []
+        return [
+            f"num_clients={num_clients}: their data take {size / 1e9:.3g} GB of memory and {free / 1e9:.3g} GB are "
+            "free; take fewer clients, or smaller data"
+        ]
 
     @abstractmethod
     def load(self, num_clients: int, seed: int) -> Dataset:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from impatient.data.dataset import Clients
+from impatient.machine import free_bytes
 from impatient.messages import Ids
 from impatient.rng import stream
 
@@ -34,6 +35,18 @@ class Batching:
     batch_size: int
     epochs: int | None = 2
     steps: int | None = None
+
+    def check(self, samples: int, chunk: int) -> list[str]:
+        """Say that the batches of `chunk` clients of `samples` samples, int64 indices, do not fit the memory."""
+        steps = self.steps or (self.epochs or 1) * -(-samples // self.batch_size)
+        size, free = steps * min(self.batch_size, samples) * 8 * chunk, free_bytes()
+        if free is None or size <= free:
+            return []
+        key, value = ("steps", self.steps) if self.steps else ("epochs", self.epochs)
+        return [
+            f"{key}={value}: {steps:.3g} steps a round, whose batches take {size / 1e9:.3g} GB of memory; "
+            f"{free / 1e9:.3g} GB are free; make fewer, or set engine.chunk=1"
+        ]
 
     def client(self, own: np.ndarray, seed: int, round: int, client: int) -> list[np.ndarray]:
         """The batches of one client in one round, in order."""

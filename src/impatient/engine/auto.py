@@ -78,6 +78,28 @@ def _auto(task: Task, device: torch.device) -> tuple[str, str]:
     return "vmap", "clients batched together"
 
 
+def check_model(net: nn.Module, input_shape: tuple[int, ...], num_classes: int) -> None:
+    """Raise ValueError where a network cannot be trained on this data; one sample goes through it.
+
+    It must give logits [B, num_classes], or without classes (num_classes = 0) outputs of the samples' shape.
+    """
+    refuse_batch_norm(net)
+    if not sum(p.numel() for p in net.parameters() if p.requires_grad):
+        raise ValueError("has no trainable parameter")
+    was_training = net.training
+    net.eval()
+    try:
+        with torch.no_grad():
+            out = net(torch.zeros(1, *input_shape))
+    except Exception as error:
+        raise ValueError(f"does not take samples of shape {input_shape}: {error}") from error
+    finally:
+        net.train(was_training)
+    if tuple(out.shape[1:]) != ((num_classes,) if num_classes else input_shape):
+        wanted = f"the data has {num_classes} classes" if num_classes else "w - x is wanted; use model=quadratic"
+        raise ValueError(f"gives outputs {tuple(out.shape[1:])} where {wanted}")
+
+
 def refuse_batch_norm(model: nn.Module) -> None:
     """Raise ValueError for batch statistics: no rule here knows how to average their running buffers."""
     for name, module in model.named_modules():

@@ -49,6 +49,26 @@ def read_header(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"ckpt_path={path}: is no whole checkpoint of a run ({why}); name another one") from error
 
 
+def newest(folder: Path) -> Path | None:
+    """The whole checkpoint with the most rounds, last.ckpt where there is a draw; what is not whole is named.
+
+    Raises ConfigError where there are checkpoints and none is whole.
+    """
+    rounds: dict[Path, int] = {}
+    faults: list[str] = []
+    for path in sorted(folder.glob("*.ckpt"), key=lambda path: path.name != "last.ckpt"):
+        try:
+            rounds[path] = read_header(path)["global_step"]
+        except ConfigError as error:
+            faults += error.faults
+    if faults and not rounds:
+        raise ConfigError(*faults)
+    best = max(rounds, key=lambda path: rounds[path], default=None)
+    for fault in faults:
+        log.warning("%s; going on from %s, %d rounds", fault, best, rounds[best] if best else 0)
+    return best
+
+
 def check_same_run(was: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Raise ConfigError where rule, number of clients, partition or model are not those of a checkpoint."""
     check(

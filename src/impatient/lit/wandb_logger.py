@@ -1,5 +1,7 @@
 """Weights & Biases: on by default, and never asks."""
 
+import hashlib
+import json
 import logging
 import netrc
 import os
@@ -15,6 +17,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from impatient import files
 from impatient.checks import ConfigError, check, number, one_of
+from impatient.plots.groups import setting
 
 log = logging.getLogger(__name__)
 
@@ -63,15 +66,35 @@ class WandbMetrics(WandbLogger):
         return super().experiment
 
     @rank_zero_only
+    def log_hyperparams(self, params: Any) -> None:
+        """The config; what differs by its seeds alone is one group, where none is given."""
+        if self._wandb_init.get("group") is None:
+            self._wandb_init["group"] = group_of(params)
+        super().log_hyperparams(params)
+
+    @rank_zero_only
     def begin(self, columns: list[str], round: int) -> None:
         """Make `round` the axis; remember the id."""
         files.write(self.kept, self.run_id)
         self.experiment.define_metric("round")
         self.experiment.define_metric("*", step_metric="round")
 
+    @rank_zero_only
+    def end(self, summary: dict[str, Any]) -> None:
+        """The hashes of what was drawn, beside the last metrics, which W&B keeps by itself."""
+        self.experiment.summary.update({key: value for key, value in summary.items() if key.startswith("hash/")})
+
     def log_metrics(self, metrics: Any, step: int | None = None) -> None:
         """One call a round; the axis is the metric `round`, so W&B's own step counter is left alone."""
         super().log_metrics(dict(metrics))
+
+
+def group_of(config: dict[str, Any]) -> str:
+    """The W&B group: seeds of one setting are drawn together, as they are by src/plot.py."""
+    core = json.dumps(setting(config), sort_keys=True, default=str)
+    digest = hashlib.blake2b(core.encode(), digest_size=3).hexdigest()
+    choices = config.get("choices") or {}
+    return "-".join([*(str(choices[key]) for key in ("data", "algo") if key in choices), digest])
 
 
 def has_key() -> bool:

@@ -13,18 +13,17 @@ import torchvision
 from torch import nn
 from torch.fx.graph_module import reduce_graph_module
 
-import eval as evaluation
-import resume
-import rundir
-from faults import node_faults
-from impatient import files
+from commands import config, faults, settings
+from impatient import files, records
 from impatient.aggregators.base import Aggregator
+from impatient.app import folder as run_folder
+from impatient.app.build import target_faults
+from impatient.app.run import metrics_of
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
 from impatient.lit.checkpoint import AtomicCheckpointIO, read_header
 from impatient.lit.csv_logger import CSVMetrics
-from impatient.plots import records
-from test_configs import config, faults
+from impatient.plots import records as tables
 
 
 class Bomb:
@@ -50,7 +49,7 @@ def test_the_bomb_is_live(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("group", ["data", "partition", "availability", "algo", "client", "server", "model"])
 def test_a_target_is_looked_at_before_it_is_called(group: str, target: str) -> None:
-    found = node_faults(group, {"_target_": target}, nn.Module if group == "model" else Aggregator)
+    found = target_faults(group, {"_target_": target}, nn.Module if group == "model" else Aggregator)
     assert found[0].startswith(f"{group}._target_={target}: must be ")
 
 
@@ -60,7 +59,7 @@ def test_targets_inside_are_looked_at_too(target: str, where: str) -> None:
     """However deep: what makes files or opens pickles is no part of a rule, be it a class or say what it returns."""
     bad = {"_target_": target}
     inner = {"init": bad, "init.1": [1, bad], "init.a": {"a": bad}, "init.a.0.b": {"a": [{"b": bad}]}}[where]
-    (fault,) = node_faults("algo", {"_target_": "impatient.aggregators.mifa.MIFA", "init": inner}, Aggregator)
+    (fault,) = target_faults("algo", {"_target_": "impatient.aggregators.mifa.MIFA", "init": inner}, Aggregator)
     assert fault.startswith(f"algo.{where}._target_={target}: must be impatient.aggregators.base.Aggregator")
 
 
@@ -72,15 +71,15 @@ def test_a_model_is_not_made_of_text(tmp_path: Path) -> None:
         reduce_graph_module(body, text)
     assert (tmp_path / "executed").exists()
     node = {"_target_": "torch.fx.graph_module.reduce_graph_module", "body": body, "import_block": text}
-    assert node_faults("model", node, nn.Module)[0].endswith("or a function that is annotated to return one")
+    assert target_faults("model", node, nn.Module)[0].endswith("or a function that is annotated to return one")
 
 
 def test_what_users_name_is_still_taken() -> None:
     """A class, a function annotated to return one, and modules inside of modules."""
     assert torchvision.models.resnet18.__annotations__["return"]
-    assert node_faults("model", {"_target_": "torchvision.models.resnet18", "num_classes": 3}, nn.Module) == []
+    assert target_faults("model", {"_target_": "torchvision.models.resnet18", "num_classes": 3}, nn.Module) == []
     layer = {"_target_": "torch.nn.Linear", "in_features": 2, "out_features": 3}
-    assert node_faults("model", {"_target_": "torch.nn.Sequential", "_args_": [layer]}, nn.Module) == []
+    assert target_faults("model", {"_target_": "torch.nn.Sequential", "_args_": [layer]}, nn.Module) == []
 
 
 def test_eval_executes_nothing_of_a_foreign_folder(tmp_path: Path) -> None:
@@ -91,7 +90,7 @@ def test_eval_executes_nothing_of_a_foreign_folder(tmp_path: Path) -> None:
     foreign = config()
     foreign["model"] = {"_target_": "torch.load", "f": str(bomb), "weights_only": False}
     with pytest.raises(ConfigError, match=r"model\._target_=torch\.load: must be torch\.nn\.modules\.module\.Module"):
-        evaluation.evaluate(written(foreign, tmp_path), tmp_path / "checkpoints/last.ckpt", None)
+        metrics_of(written(foreign, tmp_path) / "checkpoints/last.ckpt")
     assert not (tmp_path / "executed").exists()
 
 
@@ -131,18 +130,18 @@ def test_a_save_does_not_follow_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.csv", "summary.json", "checkpoints", ".hydra"])
 def test_a_folder_of_other_things_is_not_written_into(tmp_path: Path, name: str, ckpt_path: str | None) -> None:
     (tmp_path / name).mkdir() if "." not in name[1:] else (tmp_path / name).write_text("precious")
-    cfg = {"paths": {"run_dir": str(tmp_path)}, "ckpt_path": ckpt_path, "save_every": 10}
+    asked = settings(f"ckpt_path={ckpt_path or 'null'}", run_dir=str(tmp_path))
     with pytest.raises(
         ConfigError, match=f"has a {name} and no overrides.json, so it is no run's; name another folder"
     ):
-        resume.checkpoint_of(cfg)
+        run_folder.checkpoint_of(asked)
     # A run that was killed before its first checkpoint goes on, if asked to.
     (tmp_path / "overrides.json").write_text("[]")
     if ckpt_path is None:
         with pytest.raises(ConfigError, match="holds a run already"):
-            resume.checkpoint_of(cfg)
+            run_folder.checkpoint_of(asked)
     else:
-        assert resume.checkpoint_of(cfg) is None
+        assert run_folder.checkpoint_of(asked) is None
 
 
 @pytest.mark.parametrize(
@@ -164,17 +163,15 @@ def test_files_of_a_run_lie_in_its_folder(override: str) -> None:
 
 def test_a_checkpoint_of_another_run_into_a_third_ones_folder(tmp_path: Path) -> None:
     """Or into a folder of other things: its rows, its config and its checkpoints would be written over."""
-    cfg = {"paths": {"run_dir": str(tmp_path / "third")}, "save_every": 10}
     for run in ("other", "third"):
         (tmp_path / run / "checkpoints").mkdir(parents=True)
         (tmp_path / run / "overrides.json").write_text("[]")
         (tmp_path / run / "checkpoints/best.ckpt").touch()
     other, own = tmp_path / "other/checkpoints/best.ckpt", tmp_path / "third/checkpoints/best.ckpt"
     with pytest.raises(ConfigError, match=r"is another run's, and .*third has a overrides\.json already"):
-        resume.checkpoint_of({**cfg, "ckpt_path": str(other)})
-    assert resume.checkpoint_of({**cfg, "ckpt_path": str(own)}) == str(own)
-    new = {"paths": {"run_dir": str(tmp_path / "new")}, "save_every": 10}
-    assert resume.checkpoint_of({**new, "ckpt_path": str(other)}) == str(other)
+        run_folder.checkpoint_of(settings(f"ckpt_path='{other}'", run_dir=str(tmp_path / "third")))
+    assert run_folder.checkpoint_of(settings(f"ckpt_path='{own}'", run_dir=str(tmp_path / "third"))) == own
+    assert run_folder.checkpoint_of(settings(f"ckpt_path='{other}'", run_dir=str(tmp_path / "new"))) == other
 
 
 # A run's folder that somebody sent ------------------------------------------------------------------------------------
@@ -198,19 +195,22 @@ def test_a_checkpoint_of_another_run_into_a_third_ones_folder(tmp_path: Path) ->
 )
 def test_saved_overrides_are_about_the_run_alone(tmp_path: Path, arg: Any) -> None:
     """They come before one's own: a flag, a program or a log file of somebody else's choice must not."""
-    resumed = ["train.py", f"hydra.run.dir={tmp_path}", "ckpt_path=last"]
+    resumed = [f"hydra.run.dir={tmp_path}", "ckpt_path=last"]
     (tmp_path / "overrides.json").write_text(json.dumps(["rounds=5", "~algo.init", "+hydrant=1"]))
-    assert resume.with_saved_overrides(resumed) == ["train.py", "rounds=5", "~algo.init", "+hydrant=1", *resumed[1:]]
+    assert run_folder.with_saved_overrides(resumed) == [
+        *("rounds=5", "~algo.init", "+hydrant=1", "hydra.mode=RUN"),
+        *resumed,
+    ]
     (tmp_path / "overrides.json").write_text(json.dumps(["rounds=5", arg]))
     with pytest.raises(SystemExit, match=r"overrides\.json: cannot be read"):
-        resume.with_saved_overrides(resumed)
+        run_folder.with_saved_overrides(resumed)
 
 
 @pytest.mark.parametrize("text", ["null", "{}", '"rounds=5"', "[" * 100_000])
 def test_saved_overrides_that_are_no_list(tmp_path: Path, text: str) -> None:
     (tmp_path / "overrides.json").write_text(text)
     with pytest.raises(SystemExit, match=r"overrides\.json: cannot be read"):
-        resume.with_saved_overrides(["train.py", f"hydra.run.dir={tmp_path}", "ckpt_path=last"])
+        run_folder.with_saved_overrides([f"hydra.run.dir={tmp_path}", "ckpt_path=last"])
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_foreign_config_asks_for_nothing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SECRET", "s3cret")
     (tmp_path / "config.yaml").write_text(f"data: {{root: '{ref}'}}\n")
     with pytest.raises(ConfigError, match=r"config\.yaml: data\.root=.*: must be a value") as caught:
-        resume.read_config(tmp_path / "config.yaml")
+        records.config_of(tmp_path / "config.yaml")
     assert "s3cret" not in str(caught.value)
 
 
@@ -239,17 +239,17 @@ def test_a_foreign_config_asks_for_nothing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_config_that_no_run_wrote(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"config\.yaml: (cannot be read|is not the config of a run)"):
-        resume.read_config(tmp_path / "config.yaml")
+        records.config_of(tmp_path / "config.yaml")
 
 
 def test_a_config_that_is_torn_says_how_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: [1")
     with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read .*; remove the file to go on without it"):
-        resume.keep_what_was(tmp_path, config(), 3)
+        run_folder.keep_what_was(settings(run_dir=str(tmp_path)), 3)
 
 
 def test_what_runs_write_is_read_back(tmp_path: Path) -> None:
-    assert resume.read_config(written(config(), tmp_path) / "config.yaml") == config()
+    assert records.config_of(written(config(), tmp_path) / "config.yaml") == config()
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,10 @@ def test_what_runs_write_is_read_back(tmp_path: Path) -> None:
 def test_eval_says_what_is_wrong_with_a_foreign_config(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     cfg = config()
     changed = {k: {**cfg[k], **v} if isinstance(v, dict) else v for k, v in change.items()}
+    (tmp_path / "checkpoints").mkdir()
+    torch.save({"global_step": 3, "impatient": {"identity": {}}}, tmp_path / "checkpoints/last.ckpt")
     with pytest.raises(ConfigError, match=said):
-        evaluation.evaluate(written({**cfg, **changed}, tmp_path), tmp_path / "last.ckpt", None)
+        metrics_of(written({**cfg, **changed}, tmp_path) / "checkpoints/last.ckpt")
 
 
 def test_eval_asks_for_nothing_of_the_machine_that_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,9 +278,10 @@ def test_eval_asks_for_nothing_of_the_machine_that_trained(tmp_path: Path, monke
     cfg["trainer"] |= {"accelerator": "gpu", "devices": 2, "strategy": "ddp", "max_steps": 7}
     cfg["logger"]["wandb"]["mode"] = "online"
     cfg["callbacks"]["mine"] = {"_target_": "not_here.Mine"}
-    torch.save({"global_step": 3, "impatient": {"identity": {}}}, tmp_path / "last.ckpt")
+    (tmp_path / "checkpoints").mkdir()
+    torch.save({"global_step": 3, "impatient": {"identity": {}}}, tmp_path / "checkpoints/last.ckpt")
     with pytest.raises((ConfigError, KeyError)) as caught:
-        evaluation.evaluate(written(cfg, tmp_path), tmp_path / "last.ckpt", None)
+        metrics_of(written(cfg, tmp_path) / "checkpoints/last.ckpt")
     assert "trainer" not in str(caught.value)
     assert "mode" not in str(caught.value)
     assert "mine" not in str(caught.value)
@@ -287,7 +290,7 @@ def test_eval_asks_for_nothing_of_the_machine_that_trained(tmp_path: Path, monke
 @pytest.mark.parametrize("name", ["train.log", ".hydra"])
 def test_hydras_files_are_no_links(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to(tmp_path / "precious")
-    with pytest.raises(ConfigError, match=f"{name} is a link"), rundir.claimed(tmp_path):
+    with pytest.raises(ConfigError, match=f"{name} is a link"), run_folder.claimed(tmp_path):
         pytest.fail("claimed")
 
 
@@ -296,7 +299,7 @@ def test_hydras_files_are_no_links(tmp_path: Path, name: str) -> None:
 def test_no_folder_is_called_tilde(folder: str, key: str) -> None:
     """The shell does not expand it there, and whoever removes a folder of that name removes another."""
     with pytest.raises(SystemExit, match=r"a folder of the name ~; write \$HOME"):
-        resume.with_saved_overrides(["train.py", f"{key}={folder}"])
+        run_folder.with_saved_overrides([f"{key}={folder}"])
 
 
 @pytest.mark.parametrize(
@@ -315,8 +318,8 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, part: str) -> None:
     files.write(tmp_path / "run/config.yaml", "new")
     CSVMetrics(str(tmp_path / "run")).begin(["round"], 0)
     AtomicCheckpointIO().save_checkpoint({"a": 1}, tmp_path / "run/last.ckpt")
-    records.begin_masks(tmp_path / "run", 0)
-    records.write_clients(tmp_path / "run", [1], None, ["a"], np.ones((1, 1), dtype=np.int64))
+    tables.begin_masks(tmp_path / "run", 0)
+    tables.write_clients(tmp_path / "run", [1], None, ["a"], np.ones((1, 1), dtype=np.int64))
     partition.save(tmp_path / "run/partition.json", [np.array([0])])
     assert precious.read_text() == "kept"
     assert (tmp_path / "run/config.yaml").read_text() == "new"
@@ -327,7 +330,7 @@ def test_the_lock_is_no_link(tmp_path: Path) -> None:
     """It is emptied before it is written."""
     (tmp_path / "precious").write_text("kept")
     (tmp_path / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(ConfigError, match="symbolic links"), rundir.claimed(tmp_path):
+    with pytest.raises(ConfigError, match="symbolic links"), run_folder.claimed(tmp_path):
         pytest.fail("claimed")
     assert (tmp_path / "precious").read_text() == "kept"
 
@@ -339,7 +342,7 @@ def test_the_config_that_was_is_kept_and_not_through_a_link(tmp_path: Path) -> N
     (tmp_path / "run/config.before_round_3.yaml").symlink_to(precious)
     was = written(config(), tmp_path / "run") / "config.yaml"
     text = was.read_text()
-    resume.keep_what_was(tmp_path / "run", {**config(), "eval_every": 77}, 3)
+    run_folder.keep_what_was(settings("eval_every=77", run_dir=str(tmp_path / "run")), 3)
     assert precious.read_text() == "kept"
     assert (tmp_path / "run/config.before_round_3.yaml").read_text() == text
 

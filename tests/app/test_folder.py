@@ -1,5 +1,6 @@
-"""What surrounds a run: the door, the folder, and what the machine can take."""
+"""A run's folder and its checkpoints; what the machine can take; and the command line before Hydra reads it."""
 
+import fcntl
 import json
 import os
 import re
@@ -13,18 +14,14 @@ import torch
 from hydra import compose, initialize_config_dir
 from torch import nn
 
-import build
-import door
-import resume
-import rundir
-from impatient import files
+from commands import QUICK, ROOT, config, faults, python
+from impatient import files, records
+from impatient.app import build, cli, folder
 from impatient.checks import ConfigError
 from impatient.data.quadratic import Quadratic
-from impatient.lit.checkpoint import AtomicCheckpointIO, SaveError, check_disk
+from impatient.lit.checkpoint import AtomicCheckpointIO, SaveError, check_disk, newest
 from impatient.memory import MemorySettings, memory_bytes
 from impatient.messages import Slot
-from test_cli import QUICK, ROOT, python
-from test_configs import config, faults
 
 # Hydra's door --------------------------------------------------------------------------------------------------------
 
@@ -52,9 +49,9 @@ def enter(monkeypatch: pytest.MonkeyPatch, typed: str) -> list[str]:
     """What Hydra is handed."""
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     monkeypatch.setattr("logging.raiseExceptions", True)
-    monkeypatch.setattr(sys, "argv", ["train.py", *typed.split()])
+    monkeypatch.setattr(sys, "argv", ["train.py"])
     seen: list[str] = []
-    door.enter(lambda: seen.extend(sys.argv[1:]))
+    cli.enter(lambda: seen.extend(sys.argv[1:]), typed.split())
     return seen
 
 
@@ -72,22 +69,70 @@ def test_flags_stand_anywhere(monkeypatch: pytest.MonkeyPatch, typed: str, hande
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "said", "code"),
     [
-        ("-m seed=1,2 --cfg job", "give one"),
-        ("rounds=2 --resolve", "--resolve belongs to --cfg job"),
-        ("--experimental-rerun config.pickle", "reads a pickle"),
-        ("rounds=2 --foo", "unrecognized arguments: --foo"),
-        ("--cfg nothing", "invalid choice: 'nothing'"),
+        (["-m", "seed=1,2", "--cfg", "job"], "Only one of --run, --multirun, --cfg", 1),
+        (["rounds=2", "--resolve"], "The --resolve flag can only be used", 1),
+        (["--experimental-rerun", "config.pickle"], "reads a pickle", 1),
+        (["rounds=2", "--foo"], "unrecognized arguments: --foo", 2),
+        (["--cfg", "nothing"], "invalid choice: 'nothing'", 2),
     ],
 )
-def test_flags_that_say_nothing(
+def test_flags_that_say_nothing(typed: list[str], said: str, code: int) -> None:
+    output = python("train.py", *typed, code=code)
+    assert said in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("algo=mfia", "Could not find 'algo/mfia' Available options in 'algo': fedavg_all .*; did you mean algo=mifa?"),
+        ("algo.ini=zero", "Key 'ini' is not in struct; did you mean init?"),
+        ("availabilty.pmin=2", "Key 'availabilty' is not in struct; did you mean availability?"),
+        ("hydra.run.dri=x", "; did you mean dir?"),
+        ("~algo.nit", "'algo.nit' does not exist"),
+        ("algo=3", r"must be a string or a list\. Got int \(of: algo=3\)"),
+        ("algo=[1]", r"\(of: algo=\[1\]\)"),
+        ("rounds", "missing EQUAL"),
+        ("rounds=[1", "no viable alternative"),
+        ("+rounds=3", "An item is already at 'rounds'"),
+        ("seed=0,1", "add --multirun"),
+        ("rounds=???", "rounds: is missing; give rounds=…"),
+        ("rounds=${nope}", "rounds: Interpolation key 'nope' not found"),
+    ],
+)
+def test_what_hydra_cannot_compose(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, said: str
 ) -> None:
+    """Its own words in one message, with the nearest name; no traceback, and nothing is made of it."""
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    monkeypatch.setattr("logging.raiseExceptions", True)
     with pytest.raises(SystemExit) as caught:
-        enter(monkeypatch, typed)
-    assert caught.value.code == 2
-    assert said in capsys.readouterr().err
+        cli.enter(lambda: config(typed), [typed])
+    assert caught.value.code == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("1 fault in the configuration:\n")
+    assert re.search(said.replace("?", r"\?") if "did you" in said else said.replace("???", r"\?\?\?"), shown)
+    assert len(shown.splitlines()) == 2
+
+
+def test_children_of_a_run_do_not_inherit_how_hydra_shows_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that is started with HYDRA_FULL_ERROR=1 would show a user's mistake as a traceback."""
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setattr("logging.raiseExceptions", True)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    seen = []
+
+    def main() -> None:
+        seen.append(os.environ.get("HYDRA_FULL_ERROR"))
+        with cli.task():
+            seen.append(os.environ.get("HYDRA_FULL_ERROR"))
+        seen.append(os.environ.get("HYDRA_FULL_ERROR"))
+
+    cli.enter(main, [])
+    assert seen == ["1", None, "1"]
 
 
 @pytest.mark.parametrize("text", ["scale: [1", "scale: 1\nscale: 2", "\tscale: 1"])
@@ -104,7 +149,7 @@ def test_a_config_that_is_no_yaml(
             compose("mine")
 
     with pytest.raises(SystemExit):
-        door.enter(read)
+        cli.enter(read, [])
     assert re.search(r"mine\.yaml, line \d: is no YAML \(.*\); mend it", capsys.readouterr().err)
 
 
@@ -117,54 +162,73 @@ def saved(path: Path, rounds: int) -> None:
 
 
 def test_the_newest_whole_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = tmp_path / "checkpoints"
-    assert resume.newest(folder) is None
-    saved(folder / "best.ckpt", 4)
-    saved(folder / "last.ckpt", 9)
-    assert resume.newest(folder) == folder / "last.ckpt"
-    saved(folder / "best.ckpt", 9)
-    assert resume.newest(folder) == folder / "last.ckpt"
-    saved(folder / "best.ckpt", 4)
-    last = folder / "last.ckpt"
+    home = tmp_path / "checkpoints"
+    assert newest(home) is None
+    saved(home / "best.ckpt", 4)
+    saved(home / "last.ckpt", 9)
+    assert newest(home) == home / "last.ckpt"
+    saved(home / "best.ckpt", 9)
+    assert newest(home) == home / "last.ckpt"
+    saved(home / "best.ckpt", 4)
+    last = home / "last.ckpt"
     last.write_bytes(last.read_bytes()[:-20])
-    assert resume.newest(folder) == folder / "best.ckpt"
+    assert newest(home) == home / "best.ckpt"
     assert re.search(r"last\.ckpt: is no whole checkpoint .*going on from .*best\.ckpt, 4 rounds", caplog.text)
-    (folder / "best.ckpt").write_bytes(b"")
+    (home / "best.ckpt").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"(?s)last\.ckpt: is no whole.*best\.ckpt|best\.ckpt.*last\.ckpt"):
-        resume.newest(folder)
+        newest(home)
 
 
 def test_a_folder_is_one_run_s(tmp_path: Path) -> None:
-    with rundir.claimed(tmp_path):
+    with folder.claimed(tmp_path):
         with (
             pytest.raises(
                 ConfigError, match=rf"run\.dir={tmp_path}: process {os.getpid()} on .* is writing a run there"
             ),
-            rundir.claimed(tmp_path),
+            folder.claimed(tmp_path),
         ):
             pass
-        with pytest.raises(ConfigError, match="is writing a run there"), rundir.claimed(tmp_path):
+        with pytest.raises(ConfigError, match="is writing a run there"), folder.claimed(tmp_path):
             pass
     assert list(tmp_path.iterdir()) == []
-    with rundir.claimed(tmp_path):
+    with folder.claimed(tmp_path):
         pass
+
+
+def test_a_lock_that_its_owner_removes_shuts_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between our opening of the file and our locking it, its owner ends: a third process would make a new one."""
+    path, flock, calls = tmp_path / ".lock", fcntl.flock, []
+
+    def owner_ends(file: Any, how: int) -> None:
+        if not calls:
+            path.unlink()
+        calls.append(how)
+        flock(file, how)
+
+    path.write_text("process 1 on elsewhere")
+    monkeypatch.setattr("fcntl.flock", owner_ends)
+    with files.locked(path):
+        assert len(calls) == 2
+        with pytest.raises(BlockingIOError, match=f"process {os.getpid()} on "), files.locked(path):
+            pass
+    assert not path.exists()
 
 
 def test_a_process_that_was_killed_holds_no_folder(tmp_path: Path) -> None:
     code = (
-        "import rundir, time, pathlib, sys\n"
-        "with rundir.claimed(pathlib.Path(sys.argv[1])): print(1, flush=True); time.sleep(60)"
+        "import time, pathlib, sys; from impatient.app import folder\n"
+        "with folder.claimed(pathlib.Path(sys.argv[1])): print(1, flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT / "src", stdout=subprocess.PIPE
     ) as process:
         assert process.stdout
         process.stdout.readline()
-        with pytest.raises(ConfigError, match=f"process {process.pid} on "), rundir.claimed(tmp_path):
+        with pytest.raises(ConfigError, match=f"process {process.pid} on "), folder.claimed(tmp_path):
             pass
         process.kill()
     assert (tmp_path / ".lock").exists()
-    with rundir.claimed(tmp_path):
+    with folder.claimed(tmp_path):
         pass
 
 
@@ -181,7 +245,7 @@ def test_a_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_saved_overrides_that_are_torn(tmp_path: Path) -> None:
     (tmp_path / "overrides.json").write_text('["num_cli')
     with pytest.raises(SystemExit, match=r"overrides\.json: cannot be read"):
-        resume.with_saved_overrides(["train.py", f"hydra.run.dir={tmp_path}", "ckpt_path=last"])
+        folder.with_saved_overrides([f"hydra.run.dir={tmp_path}", "ckpt_path=last"])
 
 
 @pytest.mark.parametrize(
@@ -195,8 +259,8 @@ def test_saved_overrides_that_are_torn(tmp_path: Path) -> None:
 )
 def test_the_summary_of_as_many_rounds(tmp_path: Path, text: str, found: bool) -> None:
     (tmp_path / "summary.json").write_text(text)
-    assert rundir.summary_of(tmp_path, 5) == (json.loads(text) if found else None)
-    assert rundir.summary_of(tmp_path / "nowhere", 5) is None
+    assert records.summary_of(tmp_path, 5) == (json.loads(text) if found else None)
+    assert records.summary_of(tmp_path / "nowhere", 5) is None
 
 
 # Checkpoints on a full disk ------------------------------------------------------------------------------------------
@@ -249,7 +313,7 @@ def test_a_memory_above_what_is_free_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("impatient.memory.free_bytes", lambda device: 400_000)
     assert memory_bytes({"G": Slot()}, 100, model, settings) == 400_000
     monkeypatch.setattr("impatient.memory.free_bytes", lambda device: 399_999)
-    with pytest.raises(ConfigError, match=r"need 0\.0004 GB, and 0\.0004 GB are free on auto; set memory\.dtype"):
+    with pytest.raises(ConfigError, match=r"need 0\.0004 GB, and 0\.0004 GB are free on cpu; set memory\.dtype"):
         memory_bytes({"G": Slot()}, 100, model, settings)
 
 
@@ -283,9 +347,9 @@ def test_synthetic_data_for_too_many_clients() -> None:
 
 @pytest.mark.parametrize("key", ["steps", "epochs"])
 def test_more_batches_than_fit_the_memory(key: str) -> None:
-    cfg = config("num_clients=10", f"client.{key}={10**15}")
+    settings, made = build.validated(config("num_clients=10", f"client.{key}={10**15}"))
     with pytest.raises(ConfigError, match=rf"client\.{key}={10**15}: .* steps a round"):
-        build.datamodule(cfg, build.validate(cfg))
+        build.federation(settings, made)
 
 
 @pytest.mark.parametrize(
@@ -298,12 +362,11 @@ def test_more_batches_than_fit_the_memory(key: str) -> None:
         (["++algo._partial_=true"], r"_partial_=true is not wanted here"),
         (["server._target_=torch.optim.LBFGS"], "server: "),
         (["++server._partial_=false"], "server"),
-        (["+trainer.gradient_clip_val=1"], r"trainer\.gradient_clip_val=1: has no meaning for rounds"),
+        (["+trainer.gradient_clip_val=1"], r"trainer\.gradient_clip_val=1: has no meaning here"),
         (["+trainer.acelerator=cpu"], "did you mean accelerator"),
-        (["+trainer.fast_dev_run=true"], "debug=fast"),
         (["trainer.enable_checkpointing=true"], "must be False"),
-        (["+trainer.detect_anomaly=3"], r"trainer\.detect_anomaly=3: must be true or false"),
-        (["+trainer.profiler=1"], r"trainer\.profiler=1: must be one of simple"),
+        (["+trainer.detect_anomaly=3"], r"trainer\.detect_anomaly=3: must be a valid boolean"),
+        (["+trainer.profiler=1"], r"trainer\.profiler=1: must be 'simple', 'advanced' or 'pytorch'"),
         (["++seeds=3"], "seeds=3: must be a group of settings"),
     ],
 )

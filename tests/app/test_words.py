@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import resume
-from arguments import quoted, split_paths, value_of
-from test_cli import python
+from commands import python
+from impatient.app import folder
+from impatient.app.cli import quoted, split_paths
+from impatient.app.folder import value_of
 
 
 @pytest.mark.parametrize(
@@ -46,16 +47,16 @@ def test_paths_are_what_has_no_sign_or_is_there(tmp_path: Path) -> None:
 def test_the_saved_overrides_of_a_folder_in_quotes(tmp_path: Path, form: str) -> None:
     (tmp_path / "overrides.json").write_text('["client.lr=0.3"]')
     typed = [f"hydra.run.dir={form.format(tmp_path)}", "ckpt_path='last'"]
-    assert resume.with_saved_overrides(["train.py", *typed]) == ["train.py", "client.lr=0.3", *typed]
+    assert folder.with_saved_overrides(typed) == ["client.lr=0.3", "hydra.mode=RUN", *typed]
 
 
 def test_no_run_to_resume_and_no_settings_of_one(tmp_path: Path) -> None:
     """As after a kill before the run wrote what it was asked for: the defaults would be another experiment."""
-    typed = ["train.py", f"hydra.run.dir={tmp_path}", "ckpt_path=last"]
+    typed = [f"hydra.run.dir={tmp_path}", "ckpt_path=last"]
     for short in (typed, [*typed, "rounds=9"]):
         with pytest.raises(SystemExit, match="holds no run yet; name a run's folder, or give the whole command again"):
-            resume.with_saved_overrides(short)
-    assert resume.with_saved_overrides([*typed, "algo=mifa"]) == [*typed, "algo=mifa"]
+            folder.with_saved_overrides(short)
+    assert folder.with_saved_overrides([*typed, "algo=mifa"]) == [*typed, "algo=mifa"]
 
 
 def test_one_run_at_a_time() -> None:

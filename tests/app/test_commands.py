@@ -1,8 +1,6 @@
 """The commands as a user types them, each in a process of its own."""
 
-import csv
 import json
-import os
 import re
 import signal
 import subprocess
@@ -13,33 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[1]
-QUICK = ["num_clients=10", "logger=csv", "availability.pmin=0.5"]
-
-
-def environment() -> dict[str, str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("WANDB") and k != "IMPATIENT_ROOT"}
-    return env | {"OMP_NUM_THREADS": "1", "HOME": "/nonexistent", "NETRC": "/nonexistent/netrc"}
-
-
-def python(script: str, *args: str, cwd: Path = ROOT, code: int = 0) -> str:
-    command = [sys.executable, str(ROOT / "src" / script), *args]
-    done = subprocess.run(
-        command, cwd=cwd, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
-    )
-    output = done.stdout + done.stderr
-    assert done.returncode == code, output
-    assert code == 1 or "Traceback" not in output, output
-    return output
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+from commands import QUICK, ROOT, environment, python, rows, weights
 
 
 def test_no_argument_but_fewer_rounds(tmp_path: Path) -> None:
