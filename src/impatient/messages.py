@@ -1,6 +1,6 @@
 """The nouns of a round: what server and clients say to each other. Data, not code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,19 @@ class Slot:
     """One field of per-client memory, a table [N, P]: what its rows hold before a client's first answer."""
 
     fill: Literal["zeros", "params"] = "zeros"
+
+
+@dataclass(frozen=True)
+class Population:
+    """Whom an availability process is about.
+
+    counts: int64 [N, C], the samples of each class (C = 0 without classes); sizes: int64 [N], all samples; names: the
+    clients' own names, where the data has them.
+    """
+
+    counts: Tensor
+    sizes: Tensor
+    names: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def show_federation(data: Dataset, clients: Clients, availability: Availability)
     if data.classes:
         _spread(table, "classes a client", (clients.labels > 0).sum(1))
         _spread(table, "clients a class", (clients.labels > 0).sum(0))
-    prob = availability.prob(0)
+    prob = availability.stationary()
     if prob is not None:
         _spread(table, "availability p_i", prob.numpy())
     Console().print(table)

@@ -9,7 +9,9 @@ import torch
 from impatient.availability.always import Always
 from impatient.availability.bernoulli import Bernoulli
 from impatient.availability.label_bernoulli import LabelBernoulli
+from impatient.availability.markov import Markov
 from impatient.checks import ConfigError
+from impatient.messages import Population
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ from impatient.checks import ConfigError
         (None, "=None: must be a number in [0, 1], not NoneType"),
     ],
 )
-@pytest.mark.parametrize(("make", "name"), [(LabelBernoulli, "pmin"), (Bernoulli, "p")])
+@pytest.mark.parametrize(("make", "name"), [(LabelBernoulli, "pmin"), (Bernoulli, "p"), (Markov, "p")])
 def test_not_a_probability(make, name, value, said):
     with pytest.raises(ConfigError) as error:
         make(value)
@@ -54,6 +56,20 @@ def test_every_fault_is_told():
 
 
 @pytest.mark.parametrize(
+    ("correlation", "said"),
+    [
+        (-0.1, "correlation=-0.1: must be a number in [0, 1]"),
+        (1.0, "correlation=1.0: must be below 1, or nobody would ever come or go"),
+        ("much", "correlation=much: must be a number in [0, 1], not str"),
+    ],
+)
+def test_not_a_correlation(correlation, said):
+    with pytest.raises(ConfigError) as error:
+        Markov(p=2, correlation=correlation)
+    assert error.value.faults == ["p=2: must be a number in [0, 1]", said]
+
+
+@pytest.mark.parametrize(
     ("p_range", "said"),
     [
         ([0.1, 0.5, 0.9], "p_range=[0.1, 0.5, 0.9]: must be two numbers, [low, high]"),
@@ -70,9 +86,8 @@ def test_not_a_range(p_range, said):
 
 
 def test_list_of_the_wrong_length():
-    (said,) = Bernoulli([0.1, 0.2, 0.3]).check(5, 10)
-    assert "availability.p has 3 entries" in said
-    assert "num_clients=5" in said
+    for process in (Bernoulli([0.1, 0.2, 0.3]), Markov([0.1, 0.2, 0.3])):
+        assert process.check(10, 10) == ["p: has 3 entries for num_clients=10: give 10 entries, or one number"]
     assert Bernoulli([0.1, 0.2, 0.3]).check(3, 10) == []
     assert Bernoulli(0.5).check(5, 10) == []
     assert Bernoulli([0.1] * 3, p_range=[0.1, 0.2]).check(5, 10) == []  # the list is not used
@@ -80,10 +95,16 @@ def test_list_of_the_wrong_length():
 
 
 def test_data_without_classes():
+    """Refused before data is read where that is known, else at set-up, in the same words."""
+    nobody_has_labels = Population(torch.zeros(4, 0, dtype=torch.int64), torch.full((4,), 30))
     process = LabelBernoulli(0.1)
-    with pytest.raises(ConfigError, match=r"this data has no classes; use availability=bernoulli"):
-        process.setup(torch.zeros(4, 0, dtype=torch.int64), 0)
+    faults = process.check(4, 0)
+    assert faults == ["label: this data has no classes; use a process that looks at no labels, such as bernoulli"]
+    with pytest.raises(ConfigError) as error:
+        process.setup(nobody_has_labels, 0)
+    assert error.value.faults == faults
+    assert process.check(4, 10) == process.check(4, None) == []
     # A coin that looks at no label is at home there.
     coin = Bernoulli(0.5)
-    coin.setup(torch.zeros(4, 0, dtype=torch.int64), 0)
+    coin.setup(nobody_has_labels, 0)
     assert coin.mask(0).shape == (4,)

@@ -16,7 +16,7 @@ from impatient.aggregators.mifa import MIFA
 from impatient.availability.label_bernoulli import LabelBernoulli
 from impatient.data.digits import Digits
 from impatient.engine.local import LocalSGD
-from impatient.messages import RoundInfo
+from impatient.messages import Population, RoundInfo
 from impatient.models.logistic import Logistic
 from impatient.rng import torch_stream
 
@@ -146,6 +146,6 @@ def test_their_seeds_share_their_coins():
     ours = []
     for seed in (5, 6):
         process = LabelBernoulli(pmin=0.2)
-        process.setup(torch.ones(N, 10, dtype=torch.int64), seed)
+        process.setup(Population(torch.ones(N, 10, dtype=torch.int64), torch.full((N,), 10)), seed)
         ours.append(process.mask(0))
     assert not torch.equal(*ours)

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from impatient.aggregators.fedavg_sampling import FedAvgSampling
+from impatient.availability.base import Availability
 from impatient.lit.record import Record
 from impatient.plots import records
 from impatient.plots.staleness import tau
+from impatient.tables import show_federation
 
 
 def recorded(folder: Path) -> records.Masks:
@@ -44,3 +47,26 @@ def test_a_resumed_run_records_what_a_straight_one_does(fit: Callable[..., Any],
         resume=short.folder / "checkpoints/last.ckpt")  # fmt: skip
     for name in ("participation.csv", "clients.csv"):
         assert (tmp_path / "straight" / name).read_text() == (tmp_path / "short" / name).read_text()
+
+
+class Fades(Availability):
+    """p_i(t) = 1/(t+1)."""
+
+    def mask(self, round: int) -> torch.Tensor:
+        return self.coins(round) < self.prob(round)
+
+    def prob(self, round: int) -> torch.Tensor:
+        return torch.full((self.num_clients,), 1 / (round + 1), dtype=torch.float64)
+
+
+def test_a_probability_that_changes_is_not_shown(
+    fit: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fit(rounds=2, availability=Fades(), callbacks=(Record(str(tmp_path / "run")),))
+    table = records.clients(run.folder)
+    assert table is not None
+    assert np.isnan(table.probability).all()
+    assert len(table.labels) == 10
+    capsys.readouterr()
+    show_federation(run.dm.data, run.dm.clients, run.dm.availability)
+    assert "p_i" not in capsys.readouterr().out

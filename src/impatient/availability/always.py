@@ -3,16 +3,18 @@
 import torch
 from torch import Tensor
 
-from impatient.availability.base import Availability
+from impatient.availability.base import Stationary
+from impatient.messages import Population
 
 
-class Always(Availability):
+class Always(Stationary):
     """p_i = 1: full participation."""
+
+    def setup(self, population: Population, seed: int) -> None:
+        """Fix p = 1."""
+        super().setup(population, seed)
+        self.p = torch.ones(self.num_clients, dtype=torch.float64)
 
     def mask(self, round: int) -> Tensor:
         """All true."""
         return torch.ones(self.num_clients, dtype=torch.bool)
-
-    def prob(self, round: int) -> Tensor | None:
-        """All one."""
-        return torch.ones(self.num_clients, dtype=torch.float64)

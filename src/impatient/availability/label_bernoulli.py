@@ -1,10 +1,10 @@
 """Availability tied to labels: the process of the MIFA paper."""
 
 import torch
-from torch import Tensor
 
 from impatient.availability.base import Independent
-from impatient.checks import ConfigError, check, number, one_of
+from impatient.checks import check, number, one_of
+from impatient.messages import Population
 
 
 class LabelBernoulli(Independent):
@@ -26,13 +26,18 @@ class LabelBernoulli(Independent):
         )
         self.pmin, self.formula, self.label = pmin, formula, label
 
-    def setup(self, labels: Tensor, seed: int) -> None:
-        """Read off the labels. Raises ConfigError where there are no classes."""
-        super().setup(labels, seed)
-        classes = labels.shape[1]
-        if classes == 0:
-            raise ConfigError("availability=label_bernoulli: this data has no classes; use availability=bernoulli")
-        counts = labels if self.label == "most_frequent" else (labels > 0).to(torch.int64)
+    def check(self, num_clients: int, num_classes: int | None) -> list[str]:
+        """There must be labels."""
+        if num_classes != 0:
+            return []
+        return ["label: this data has no classes; use a process that looks at no labels, such as bernoulli"]
+
+    def setup(self, population: Population, seed: int) -> None:
+        """Fix p [N]. Raises ConfigError where there are no classes."""
+        super().setup(population, seed)
+        counts, classes = population.counts, population.counts.shape[1]
+        check(*self.check(self.num_clients, classes))
+        counts = counts if self.label == "most_frequent" else (counts > 0).to(torch.int64)
         rise = counts.argmax(1).to(torch.float64) / max(classes - 1, 1)
         if self.formula == "code":
             self.p = self.pmin + (1 - self.pmin) * rise

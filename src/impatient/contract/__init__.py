@@ -1,1 +1,1 @@
-"""The laws of a server rule, and the small federation on which they are tried."""
+"""The laws of server rules and of availability processes, and what they are tried on."""

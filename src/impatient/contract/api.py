@@ -1,7 +1,7 @@
 """The law that comes before all others: what each method takes and gives."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ METHODS = ("check", "init", "select", "plan", "collect", "step", "after", "await
 
 def methods_take_and_give_what_they_should(trial: Trial) -> str | None:
     """api: methods take the arguments of Aggregator and give its types, dtypes and shapes, finite, for any P."""
-    _takes(trial.make())
+    takes(trial.make(), Aggregator, METHODS)
     for p in (1, P, 7):
         s = trial.server(p=p)
         _dict_of_tensors("init", s.state)
@@ -35,11 +35,12 @@ def methods_take_and_give_what_they_should(trial: Trial) -> str | None:
     return None
 
 
-def _takes(rule: Aggregator) -> None:
-    for name in METHODS:
-        wanted = list(inspect.signature(getattr(Aggregator, name)).parameters)[1:]
+def takes(given: object, base: type, methods: Iterable[str]) -> None:
+    """Raise BrokenError for the first of these methods that cannot be called as `base` says."""
+    for name in methods:
+        wanted = list(inspect.signature(getattr(base, name)).parameters)[1:]
         try:
-            inspect.signature(getattr(rule, name)).bind(*wanted)
+            inspect.signature(getattr(given, name)).bind(*wanted)
         except TypeError as error:
             raise BrokenError(f"{name} must take ({', '.join(wanted)}): {error}") from error
 

@@ -1,5 +1,6 @@
-"""What is said of a rule that fails: by breaking a law, by an answer no round can go on with, or by raising."""
+"""What is said of a plug-in that fails: by breaking a law, by an answer no round can go on with, or by raising."""
 
+import sys
 import traceback
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from impatient.aggregators.base import Aggregator
+from impatient.availability.base import Availability
 
 
 class BrokenError(AssertionError):
@@ -37,7 +39,7 @@ def close(ours: Tensor, theirs: Tensor, why: str, rtol: float = 1e-12, atol: flo
 
 @dataclass(frozen=True)
 class Raised:
-    """An error that came out of a rule: of which method of the API, at which line of the rule's file."""
+    """An error that came out of a plug-in: of which method of the API, at which line of the plug-in's file."""
 
     method: str
     error: str
@@ -49,17 +51,22 @@ class Raised:
 
     @staticmethod
     def of(error: Exception) -> "Raised | None":
-        """None where no method of a rule was being called."""
+        """None where no method of a plug-in was being called."""
         frames = list(traceback.walk_tb(error.__traceback__))
         codes = [frame.f_code for frame, _ in frames]
         firsts = [frame.f_locals.get((*frame.f_code.co_varnames, "")[0]) for frame, _ in frames]
-        called = next((at for at, first in enumerate(firsts) if isinstance(first, Aggregator)), None)
-        if called is None:
+        plugs = [isinstance(first, Aggregator | Availability) for first in firsts]
+        methods = [
+            plug and hasattr(type(self), code.co_name) for plug, self, code in zip(plugs, firsts, codes, strict=True)
+        ]
+        if not any(methods):
             return None
-        # The last line of the rule's own file: what lies deeper is torch, which its writer does not know.
-        code = codes[called]
-        line = [line for (_, line), deep in zip(frames, codes, strict=True) if deep.co_filename == code.co_filename][-1]
-        return Raised(code.co_name, one_line(error), f"{code.co_filename}:{line}")
+        called = methods.index(True)
+        # The last line of the plug-in's own file: what lies deeper is torch, which its writer does not know.
+        own = getattr(sys.modules.get(type(firsts[called]).__module__), "__file__", None)
+        lines = {code.co_filename: line for (_, line), code in zip(frames, codes, strict=True)}
+        file = own if own in lines else codes[called].co_filename
+        return Raised(codes[called].co_name, one_line(error), f"{file}:{lines[file]}")
 
 
 def one_line(error: Exception) -> str:

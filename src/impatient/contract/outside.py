@@ -1,4 +1,4 @@
-"""What a rule must not look at: generators that all share, and the clock. A resumed run would meet others."""
+"""What a plug-in must not look at: generators that all share, and the clock. A resumed run would meet others."""
 
 import contextlib
 import datetime
@@ -52,11 +52,9 @@ def nothing_from_outside() -> Iterator[None]:
         random.setstate(before["random"])
     for name in fresh:
         if repr(_plain(fresh[name])) != repr(_plain(after[name])):
-            raise BrokenError(
-                f"the rule draws from the global generator of {name}; use impatient.rng.stream(seed, …, round)"
-            )
+            raise BrokenError(f"draws from the global generator of {name}; use impatient.rng.stream(seed, …, round)")
     if read:
-        raise BrokenError(f"the rule reads the clock: {read[0]}; a resumed run reads another time")
+        raise BrokenError(f"reads the clock: {read[0]}; a resumed run reads another time")
 
 
 def _generators() -> dict[str, Any]:

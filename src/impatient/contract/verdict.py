@@ -1,12 +1,14 @@
-"""What the laws say of one rule: a verdict on each, and every error once."""
+"""What the laws say of one plug-in: a verdict on each, and every error once."""
 
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from impatient.contract.failing import BrokenError, Raised, UnplayableError, one_line
 from impatient.contract.laws import LAWS
-from impatient.contract.trial import Trial
+
+Law = Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """All verdicts, in the order of the laws, and what the rule raised meanwhile, a line for each place."""
+    """All verdicts, in the order of the laws, and what the plug-in raised meanwhile, a line for each place."""
 
     verdicts: list[Verdict]
     raised: list[str]
@@ -31,8 +33,11 @@ class Report:
         return [verdict.law for verdict in self.verdicts if verdict.outcome == outcome]
 
 
-def judge(trial: Trial, laws: Mapping[str, Callable[[Trial], str | None]] = LAWS) -> Report:
-    """Try every law; where the first does not hold, no other. Raises nothing that the rule raises."""
+def judge(trial: Any, laws: Mapping[str, Law] = LAWS) -> Report:
+    """Try every law; where the first does not hold, no other. Raises nothing that the plug-in raises.
+
+    A rule: judge(Trial(make, n)). An availability process: judge(ProcessTrial(make, n, num_classes), PROCESS_LAWS).
+    """
     verdicts: list[Verdict] = []
     raised: dict[tuple[str, str], str] = {}
     for name, law in laws.items():
@@ -47,15 +52,15 @@ def judge(trial: Trial, laws: Mapping[str, Callable[[Trial], str | None]] = LAWS
     return Report(verdicts, list(raised.values()))
 
 
-def _try(law: Callable[[Trial], str | None], trial: Trial, raised: dict[tuple[str, str], str]) -> tuple[str, str]:
-    """Outcome and reason; an error of the rule goes to `raised`, under its method and place."""
+def _try(law: Law, trial: Any, raised: dict[tuple[str, str], str]) -> tuple[str, str]:
+    """Outcome and reason; an error of the plug-in goes to `raised`, under its method and place."""
     try:
         reason = law(trial)
     except BrokenError as error:
         return "broken", str(error)
     except UnplayableError as error:
         return "not tried", str(error)
-    except Exception as error:  # a rule may raise anything
+    except Exception as error:  # a plug-in may raise anything
         if found := Raised.of(error):
             raised.setdefault((found.method, found.where), str(found))
             return "not tried", f"{found.method} raises"

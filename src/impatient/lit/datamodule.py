@@ -15,7 +15,7 @@ from impatient.availability.base import Availability
 from impatient.data.dataset import Clients, Dataset, Source
 from impatient.data.partition.base import Partition, partition_hash, verify
 from impatient.data.rounds import Batches, Batching
-from impatient.messages import Ids
+from impatient.messages import Ids, Population
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class FederatedDataModule(L.LightningDataModule):
         else:
             indices = self.partition.split(data.y.numpy(), data.num_classes, self.num_clients, self.seeds.partition)
         self.clients = Clients.of(indices, data.y, data.num_classes)
-        self.availability.setup(torch.from_numpy(self.clients.labels), self.seeds.availability)
+        counts, sizes = torch.from_numpy(self.clients.labels), torch.from_numpy(self.clients.sizes)
+        self.availability.setup(Population(counts, sizes), self.seeds.availability)
         share = torch.from_numpy(self.clients.sizes).to(torch.float64)
         share = torch.ones_like(share) if self.weights == "equal" else share
         self.weight = share / share.sum()

@@ -21,7 +21,7 @@ class Record(Callback):
         if not trainer.is_global_zero:
             return
         dm: Any = trainer.datamodule  # type: ignore[attr-defined]
-        prob = dm.availability.prob(0)
+        prob = dm.availability.stationary()
         names = [name.replace("/", "-") for name in dm.data.classes]  # as in the columns test/acc/<class>
         self.folder.mkdir(parents=True, exist_ok=True)
         records.write_clients(
