@@ -143,7 +143,7 @@ def test_nothing_is_made_up(line: str) -> None:
         (
             "theory",
             "study.foo=1 seed=x study.repeats=a",
-            ["study.foo:", "study.repeats=a: must be an integer, ", "seed="],
+            ["study.foo:", "study.repeats=a: must be a valid integer", "seed="],
         ),
     ],
 )
