@@ -14,12 +14,12 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from commands import ROOT, environment, rows
 from impatient.contract.laws import LAWS
 from impatient.contract.process_laws import PROCESS_LAWS
 from impatient.contract.process_trial import ProcessTrial
 from impatient.contract.trial import Trial
 from impatient.contract.verdict import judge
-from test_cli import ROOT, environment, rows
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

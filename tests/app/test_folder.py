@@ -123,6 +123,7 @@ def test_children_of_a_run_do_not_inherit_how_hydra_shows_errors(monkeypatch: py
     monkeypatch.setattr(sys, "argv", ["train.py"])
     monkeypatch.setattr("logging.raiseExceptions", True)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    monkeypatch.setattr("hydra.core.hydra_config.HydraConfig.get", lambda: None)
     seen = []
 
     def main() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
+from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from hydra.types import RunMode
@@ -63,18 +64,19 @@ def enter(main: Callable[[], Any], words: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def task() -> Iterator[None]:
-    """Around what Hydra runs. A ConfigError becomes one message, any other error its traceback; exit status 1.
+def task() -> Iterator[HydraConf]:
+    """Around what Hydra runs, with its own node. A ConfigError is one message, any other error its traceback; status 1.
 
     In a multirun, where an exit would end the other jobs as well, raises JobError.
     """
     asked = os.environ.pop(FULL_ERROR, None)  # processes that a run starts must not inherit it
+    job = HydraConfig.get()
     try:
-        yield
+        yield job
     except JobError:
         raise
     except Exception as error:
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
+        if job.mode == RunMode.MULTIRUN:
             raise JobError(str(error)) from error
         if isinstance(error, ConfigError):
             show_faults(error)

@@ -4,9 +4,10 @@ import copy
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import hydra
+from hydra.conf import HydraConf
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -210,6 +211,11 @@ def of_job(cfg: DictConfig, number: int = 0, folder: str | None = None) -> dict[
 def choices_of(choices: Mapping[str, Any]) -> dict[str, Any]:
     """What was chosen of each config group, without Hydra's own."""
     return {key: value for key, value in choices.items() if not key.startswith("hydra/")}
+
+
+def typed(job: HydraConf) -> list[str]:
+    """A job's overrides. Iterating over Hydra's list would resolve their references, in the wrong config."""
+    return cast(list[str], OmegaConf.to_container(cast(Any, job.overrides.task)))
 
 
 def composed(name: str, overrides: list[str]) -> DictConfig:

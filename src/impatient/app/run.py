@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Iterator, Mapping
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lightning as L
 import torch
-from hydra.core.hydra_config import HydraConfig
+from hydra.conf import HydraConf
 from hydra.types import RunMode
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
@@ -127,20 +127,14 @@ def _train(run: Run, hydras: Mapping[str, Any], job: int | None) -> None:
 
 def train(cfg: DictConfig) -> float | None:
     """What src/train.py does with the config that Hydra composed. Returns Run.result."""
-    hydra = HydraConfig.get()
-    single = hydra.mode == RunMode.RUN
-    job = None if single else hydra.job.num
-    # Iterating over Hydra's list would resolve its references, in the wrong config.
-    overrides: Any = OmegaConf.to_container(hydra.overrides.task)
-    new = "${now:" in str(OmegaConf.to_container(hydra.run))  # a folder of its own, named by the time
-    home = Path(hydra.runtime.output_dir)
     if not is_main():
         log.setLevel(logging.WARNING)  # one voice
-    with cli.task(), ending(home, job, overrides):
+    with cli.task() as hydra, ending(hydra):
+        single, overrides, home = hydra.mode == RunMode.RUN, config.typed(hydra), Path(str(hydra.runtime.output_dir))
         if sweep.stopped:
             raise KeyboardInterrupt
         plain = {**config.plain(cfg), "choices": config.choices_of(hydra.runtime.choices), "overrides": overrides}
-        if single and plain["ckpt_path"] == "last" and new:
+        if single and plain["ckpt_path"] == "last" and _is_new(hydra):
             raise ConfigError("ckpt_path=last: a new folder holds no checkpoint; add hydra.run.dir=<the run's folder>")
         if Path(plain["paths"]["run_dir"]) != home:
             raise ConfigError(f"paths.run_dir={plain['paths']['run_dir']}: is hydra.run.dir; set that")
@@ -148,7 +142,7 @@ def train(cfg: DictConfig) -> float | None:
             raise ConfigError("trainer: several ranks would each run the whole sweep; start one command a run")
         settings, made = build.validated(plain)
         record = {"config.yaml": cfg, "hydra.yaml": OmegaConf.create({"hydra": hydra}), "overrides.yaml": overrides}
-        return fit(settings, made, record, job).result
+        return fit(settings, made, record, None if single else hydra.job.num).result
     return None  # stopped
 
 
@@ -204,11 +198,12 @@ def is_main() -> bool:
 
 
 @contextlib.contextmanager
-def ending(home: Path, job: int | None, overrides: list[str]) -> Iterator[None]:
-    """Around a run in a folder: one message and an exit status, its traceback in train.log, and W&B told as well.
+def ending(hydra: HydraConf) -> Iterator[None]:
+    """Around a run that Hydra started: one message, an exit status, its traceback in train.log, and W&B told as well.
 
     Raises SystemExit, in a sweep JobError, and a ConfigError or what nobody can explain as it was.
     """
+    home, job = Path(str(hydra.runtime.output_dir)), None if hydra.mode == RunMode.RUN else hydra.job.num
     failed = True
     try:
         yield
@@ -227,7 +222,7 @@ def ending(home: Path, job: int | None, overrides: list[str]) -> Iterator[None]:
     except Exception as error:
         text = _explained(error)
         if text is None:
-            rule = [word for word in overrides if word.lstrip("+~").startswith(("algo=", "algo."))]
+            rule = [word for word in config.typed(hydra) if word.lstrip("+~").startswith(("algo=", "algo."))]
             check = " ".join(["python src/check.py", *rule])
             error.add_note(f"If the rule is your own: {check}\nsays in seconds which law of the plug-in API it breaks.")
         if text is None or job is not None:
@@ -240,6 +235,9 @@ def ending(home: Path, job: int | None, overrides: list[str]) -> Iterator[None]:
             said = f"#{job}  failed: {'; '.join((text or f'{type(error).__name__}: {error}').splitlines())} ({home})"
             print(f"{said}\n", end="", file=sys.stderr, flush=True)
             raise cli.JobError(said) from error
+        if isinstance(error, ConfigError) and _is_new(hydra):
+            with contextlib.suppress(OSError):  # if nothing was written into it
+                home.rmdir()
         if text is None or isinstance(error, ConfigError):
             raise
         with contextlib.suppress(OSError):  # a full disk takes no train.log either; the terminal comes first
@@ -248,6 +246,11 @@ def ending(home: Path, job: int | None, overrides: list[str]) -> Iterator[None]:
     finally:
         if wandb := sys.modules.get("wandb"):
             wandb.finish(exit_code=int(failed))
+
+
+def _is_new(hydra: HydraConf) -> bool:
+    """Whether the run's folder is one of its own, named by the time."""
+    return "${now:" in str(OmegaConf.to_container(cast(Any, hydra.run)))
 
 
 def _explained(error: Exception) -> str | None:

@@ -4,78 +4,76 @@ The fast twin of `simulate.play` on `Quadratics`; tests/theory/test_simulate.py 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
-from impatient.checks import ConfigError, check, integer, one_of
 from impatient.rng import stream
 from impatient.theory.processes import probabilities
-from impatient.theory.simulate import Quadratics
+from impatient.theory.quadratics import Quadratics
 
-RULES = ("mifa", "fedavg_biased", "fedavg_is", "fedavg_sampling")
-Rates = Callable[[np.ndarray], np.ndarray]
-"""Step sizes of updates counted from 0, elementwise: int [R] → float [R]."""
+Rate = Callable[[Any], Any]
+"""The step size of an update counted from 0, elementwise: int [R] → float [R]."""
+
+
+def inverse(update: Any) -> Any:
+    """η = 1/(t + 1)."""
+    return 1 / (update + 1)
 
 
 def play(
     rule: str,
     clients: Quadratics,
     masks: Iterable[np.ndarray],
-    rate: Rates,
     repeats: int,
+    rate: Rate = inverse,
     steps: int = 1,
     prob: np.ndarray | None = None,
-    cohort_size: int | None = None,
+    cohort_size: int = 0,
     seed: int = 0,
 ) -> Iterator[np.ndarray]:
     """The models [R, P] after each round, from 0; masks are bool [R, N].
 
     mifa             with init=wait_all
-    fedavg_biased, fedavg_is (told prob [N])
+    fedavg_biased
+    fedavg_is        which knows prob [N]
     fedavg_sampling  with cohorts of cohort_size, repeat r's drawn with seed + r
-
-    Raises ConfigError for a rule that there is none of, or one that is not told what it must know.
     """
     n, dim = clients.u.shape
-    check(one_of("rule", rule, RULES), integer("repeats", repeats, 1), integer("steps", steps, 1))
-    chance = probabilities([] if prob is None else prob) if rule == "fedavg_is" else np.ones(n)
-    if rule == "fedavg_sampling":
-        check(integer("cohort_size", cohort_size, 1, n))
-    w, update = np.zeros((repeats, dim)), np.zeros(repeats, dtype=np.int64)
-    memory = np.zeros((repeats, n, dim)) if rule in ("mifa", "fedavg_sampling") else np.empty(0)
-    answered = np.zeros((repeats, n), dtype=bool)
-    cohort = answered
-    if cohort_size is not None:
-        cohort = _cohorts(seed, update, np.arange(repeats), n, cohort_size)
+    w, update, every = np.zeros((repeats, dim)), np.zeros(repeats, dtype=np.int64), np.arange(repeats)
+    memory, answered = np.zeros((repeats, n, dim)), np.zeros((repeats, n), dtype=bool)
+    chance = probabilities(prob) if rule == "fedavg_is" else np.ones(n)
+    cohort = _cohorts(seed, update, every, n, cohort_size) if rule == "fedavg_sampling" else answered
     for round, there in enumerate(masks):
-        if there.shape != (repeats, n):
-            raise ConfigError(f"masks: one of shape {list(there.shape)}; give [R, N] = [{repeats}, {n}] in every round")
         lr = np.broadcast_to(rate(update), repeats)[:, None]
         delta = _local(clients, w, lr, clients.draws(round, repeats, steps))
-        if rule == "mifa":
-            waiting = ~answered.all(1, keepdims=True)
-            asked = there & ~(answered & waiting)
-            memory[asked] = (delta / lr[..., None])[asked]
-            answered |= there
-            moves = answered.all(1)
-            direction = lr * memory.mean(1)
-        elif rule == "fedavg_sampling":
-            asked = cohort & there & ~answered
-            memory[asked] = delta[asked]
-            answered |= asked
-            moves = (answered == cohort).all(1)
-            direction = np.where(answered[..., None], memory, 0).sum(1) / cohort.sum(1)[:, None]
-            answered[moves] = False
-        else:
-            asked, moves = there, there.any(1)
-            if rule == "fedavg_is":
-                direction = np.einsum("rn,rnp->rp", asked / chance, delta) / n
-            else:
-                direction = np.einsum("rn,rnp->rp", asked.astype(float), delta) / np.maximum(asked.sum(1), 1)[:, None]
+        match rule:
+            case "mifa":
+                asked = there & (~answered | answered.all(1, keepdims=True))
+                memory[asked] = (delta / lr[..., None])[asked]
+                answered |= there
+                moves = answered.all(1)
+                direction = lr * memory.mean(1)
+            case "fedavg_sampling":
+                asked = cohort & there & ~answered
+                memory[asked] = delta[asked]
+                answered |= asked
+                moves = (answered == cohort).all(1)
+                direction = np.where(answered[..., None], memory, 0).sum(1) / cohort_size
+                answered[moves] = False
+            case "fedavg_is":
+                moves = there.any(1)
+                direction = np.einsum("rn,rnp->rp", there / chance, delta) / n
+            case "fedavg_biased":
+                moves = there.any(1)
+                total = np.einsum("rn,rnp->rp", there.astype(float), delta)
+                direction = total / np.maximum(there.sum(1), 1)[:, None]
+            case _:
+                raise ValueError(f"rule={rule}: there is no batched twin of it")
         w[moves] -= direction[moves]
         update[moves] += 1
-        if rule == "fedavg_sampling" and cohort_size is not None and moves.any():
-            cohort[moves] = _cohorts(seed, update[moves], np.flatnonzero(moves), n, cohort_size)
+        if rule == "fedavg_sampling" and moves.any():
+            cohort[moves] = _cohorts(seed, update[moves], every[moves], n, cohort_size)
         yield w.copy()
 
 
@@ -83,10 +81,10 @@ def _local(clients: Quadratics, w: np.ndarray, lr: np.ndarray, noise: np.ndarray
     """U = w - w^K [R, N, P] after the K local steps whose noise is [R, N, K, P]."""
     lr = lr[..., None]
     if noise.shape[2] == 1:
-        return lr * (clients.h * (w[:, None] - clients.u) + noise[:, :, 0])
+        return lr * (w[:, None] - clients.u + noise[:, :, 0])
     own = np.broadcast_to(w[:, None], noise[:, :, 0].shape)
     for k in range(noise.shape[2]):
-        own = own - lr * (clients.h * (own - clients.u) + noise[:, :, k])
+        own = own - lr * (own - clients.u + noise[:, :, k])
     return w[:, None] - own
 
 
@@ -98,7 +96,7 @@ def _cohorts(seed: int, update: np.ndarray, repeat: np.ndarray, n: int, size: in
     return cohort
 
 
-def coin_masks(p: np.ndarray, rounds: int, repeats: int, seed: int, fresh: bool = False) -> Iterator[np.ndarray]:
+def coin_masks(p: object, rounds: int, repeats: int, seed: int, fresh: bool = False) -> Iterator[np.ndarray]:
     """Bernoulli masks bool [R, N], round by round; with fresh, everybody is there in round 0."""
     values = probabilities(p)
     for round in range(rounds):
@@ -106,21 +104,12 @@ def coin_masks(p: np.ndarray, rounds: int, repeats: int, seed: int, fresh: bool 
         yield np.ones_like(coin, dtype=bool) if fresh and round == 0 else coin < values
 
 
-def same_masks(mask: np.ndarray, repeats: int) -> Iterator[np.ndarray]:
-    """One mask [T, N] for all repeats."""
-    for row in mask:
-        yield np.broadcast_to(row, (repeats, len(row)))
-
-
-def checkpoints(rounds: int, count: int = 60, first: int = 1) -> np.ndarray:
+def checkpoints(rounds: int, count: int, first: int) -> np.ndarray:
     """About `count` numbers of rounds from `first` to T, evenly spread in the logarithm: int64, increasing."""
     return np.unique(np.geomspace(first, rounds, count).round().astype(np.int64))
 
 
-def squared_errors(models: Iterable[np.ndarray], target: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """‖w_T - target‖² of every repeat after the numbers of rounds `at` [C]: [C, R]."""
-    wanted, found = set(at.tolist()), []
-    for done, w in enumerate(models, 1):
-        if done in wanted:
-            found.append(np.square(w - target).sum(1))
-    return np.stack(found)
+def errors(at: np.ndarray, rule: str, clients: Quadratics, *how: Any, **options: Any) -> np.ndarray:
+    """‖w_T - w*‖² of every repeat after the numbers of rounds `at` [C], as `play` plays: [C, R]."""
+    models, wanted = play(rule, clients, *how, **options), set(at.tolist())
+    return np.stack([np.square(w - clients.optimum).sum(1) for done, w in enumerate(models, 1) if done in wanted])

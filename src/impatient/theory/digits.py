@@ -1,6 +1,7 @@
 """Real data for the studies: scikit-learn's digits, dealt out by classes, in float64, with the exact objective."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,6 @@ from impatient.flat import FlatModel, cross_entropy
 from impatient.messages import Ids, Population
 from impatient.models.logistic import Logistic
 from impatient.rng import torch_stream
-from impatient.theory.processes import probabilities
 from impatient.theory.simulate import Federation
 
 CPU = torch.device("cpu")
@@ -58,7 +58,7 @@ class DigitsTask:
         """p_i = p_min + (1 - p_min)·(smallest label)/9, float64 [N], as in the paper."""
         process = LabelBernoulli(pmin)
         process.setup(Population(torch.from_numpy(self.owners.labels), torch.from_numpy(self.owners.sizes)), 0)
-        return probabilities(process.p.numpy())
+        return process.p.numpy()
 
     def federation(self, batch: int, steps: int, seed: int) -> Federation:
         """These devices with K local steps on mini-batches, through the engine that fits the model."""
@@ -84,15 +84,8 @@ class DigitsTask:
     def optimum(self, weight: np.ndarray | None = None) -> Tensor:
         """w* [P] of Σ_i weight_i F_i if convex, else a stationary point: full-batch L-BFGS to ‖∇‖∞ < 1e-6."""
         w = self.start.clone()
-        solver = torch.optim.LBFGS(
-            [w],
-            max_iter=3000,
-            max_eval=6000,
-            tolerance_grad=1e-9,
-            tolerance_change=1e-15,
-            history_size=30,
-            line_search_fn="strong_wolfe",
-        )
+        exact: Any = {"tolerance_grad": 1e-9, "tolerance_change": 1e-15, "line_search_fn": "strong_wolfe"}
+        solver = torch.optim.LBFGS([w], max_iter=3000, max_eval=6000, history_size=30, **exact)
 
         def closure() -> float:
             value, w.grad = self.objective(w, weight)

@@ -1,172 +1,110 @@
-"""Three availability processes whose staleness is known in closed form, and masks drawn from them.
+"""Availability processes whose staleness is known in closed form, and masks drawn from them."""
 
-Each knows, of tau in the stationary state: pmf(k) = P(tau = k), mean = E tau, second = E tau², and masks(T, N, seed).
-"""
-
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
-from impatient.checks import ConfigError, check, integer, number
+from impatient.checks import ConfigError
 from impatient.rng import stream
 
 
 def probabilities(p: object) -> np.ndarray:
-    """float64 [N] with every p_i in (0, 1]. Raises ConfigError naming the first that is not."""
+    """float64 [N], every p_i in (0, 1]: a device that never comes has no finite tau. Raises ConfigError otherwise."""
     values = np.atleast_1d(np.asarray(p, dtype=np.float64))
-    if values.ndim != 1 or not len(values):
-        raise ConfigError(f"p: has shape {list(values.shape)}; give one probability a device")
-    bad = np.flatnonzero(~((values > 0) & (values <= 1)))
-    if len(bad):
-        raise ConfigError(
-            f"p[{bad[0]}]={values[bad[0]]:g}: must be in (0, 1]; a device that never comes has no finite tau"
-        )
+    if values.ndim != 1 or not len(values) or not ((values > 0) & (values <= 1)).all():
+        raise ConfigError(f"p={p}: must be one probability a device, each in (0, 1]")
     return values
 
 
-class Process(Protocol):
-    """What the three have in common."""
-
-    @property
-    def mean(self) -> float:
-        """E tau."""
-
-    @property
-    def second(self) -> float:
-        """E tau²."""
-
-    def pmf(self, k: np.ndarray) -> np.ndarray:
-        """P(tau = k)."""
-
-    def masks(self, rounds: int, num_clients: int, seed: int) -> np.ndarray:
-        """bool [T, N]."""
-
-
 @dataclass(frozen=True)
-class Bernoulli:
-    """Independent coins: P(tau = k) = p(1-p)^k,  E tau = (1-p)/p,  E tau² = (1-p)(2-p)/p²."""
+class Process:
+    """A device is there with probability pi, and away with a tau of the law `away`, a frozen scipy law on 1, 2, …:
 
-    p: float
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError for p outside (0, 1]."""
-        check(number("p", self.p, 0, 1, open_low=True))
-
-    def pmf(self, k: np.ndarray) -> np.ndarray:
-        """P(tau = k)."""
-        return self.p * (1 - self.p) ** k
-
-    @property
-    def mean(self) -> float:
-        """E tau."""
-        return (1 - self.p) / self.p
-
-    @property
-    def second(self) -> float:
-        """E tau²."""
-        return (1 - self.p) * (2 - self.p) / self.p**2
-
-    def masks(self, rounds: int, num_clients: int, seed: int) -> np.ndarray:
-        """bool [T, N]."""
-        return coins(np.full(num_clients, self.p), rounds, seed)
-
-
-@dataclass(frozen=True)
-class Markov:
-    """On with stationary probability pi, correlation lam from round to round.
-
-    off→on a = (1-lam)pi, on→off (1-lam)(1-pi);
-
-    P(tau = 0) = pi,  P(tau = k) = (1-pi)a(1-a)^(k-1),  E tau = (1-pi)/a,  E tau² = (1-pi)(2-a)/a²:
-    correlation multiplies E tau by 1/(1-lam); lam = 0 is Bernoulli(pi).
+    P(tau = 0) = pi,  P(tau = k) = (1 - pi) P(away = k);  mean = E tau, second = E tau²;  masks(T, N, seed) draws
+    bool [T, N].
     """
 
     pi: float
-    lam: float
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError where a transition probability would leave [0, 1]."""
-        check(number("pi", self.pi, 0, 1, open_low=True), number("lam", self.lam, -1, 1))
-        if self.lam == 1 or self.a > 1 or (1 - self.lam) * (1 - self.pi) > 1:
-            raise ConfigError(f"lam={self.lam:g} with pi={self.pi:g}: no such chain; take lam in [0, 1)")
-
-    @property
-    def a(self) -> float:
-        """P(off → on)."""
-        return (1 - self.lam) * self.pi
+    away: Any
+    mean: float
+    second: float
+    masks: Callable[[int, int, int], np.ndarray]
 
     def pmf(self, k: np.ndarray) -> np.ndarray:
         """P(tau = k)."""
-        k = np.asarray(k)
-        return np.where(k == 0, self.pi, (1 - self.pi) * self.a * (1 - self.a) ** np.maximum(k - 1, 0))
+        return np.where(k == 0, self.pi, (1 - self.pi) * self.away.pmf(k))
 
-    @property
-    def mean(self) -> float:
-        """E tau."""
-        return (1 - self.pi) / self.a
 
-    @property
-    def second(self) -> float:
-        """E tau²."""
-        return (1 - self.pi) * (2 - self.a) / self.a**2
+def bernoulli(p: float) -> Process:
+    """Independent coins: P(tau = k) = p(1-p)^k,  E tau = (1-p)/p,  E tau² = (1-p)(2-p)/p²."""
+    from scipy.stats import geom
 
-    def masks(self, rounds: int, num_clients: int, seed: int) -> np.ndarray:
-        """bool [T, N], from the stationary state."""
-        coin = stream(seed, "theory/markov").random((rounds, num_clients))
-        mask = np.empty((rounds, num_clients), dtype=bool)
-        mask[0] = coin[0] < self.pi
-        stay = self.pi + (1 - self.pi) * self.lam  # P(on → on)
+    def masks(rounds: int, n: int, seed: int) -> np.ndarray:
+        return coins(np.full(n, p), rounds, seed)
+
+    return Process(p, geom(p), (1 - p) / p, (1 - p) * (2 - p) / p**2, masks)
+
+
+def markov(pi: float, lam: float) -> Process:
+    """On with stationary probability pi, correlation lam from round to round: off→on a = (1-lam)pi, on→off
+    (1-lam)(1-pi); away is geometric with a.
+
+    E tau = (1-pi)/a,  E tau² = (1-pi)(2-a)/a²: correlation multiplies E tau by 1/(1-lam); lam = 0 is bernoulli(pi).
+    Raises ConfigError where a transition probability would leave [0, 1], or nobody would ever come.
+    """
+    from scipy.stats import geom
+
+    a, stay = (1 - lam) * pi, pi + (1 - pi) * lam  # off → on, on → on
+    if not (0 < a <= 1 and 0 <= stay <= 1):
+        raise ConfigError(f"lam={lam:g} with pi={pi:g}: no such chain; take lam in [0, 1)")
+
+    def masks(rounds: int, n: int, seed: int) -> np.ndarray:
+        coin = stream(seed, "theory/markov").random((rounds, n))
+        mask = coin < pi
         for t in range(1, rounds):
-            mask[t] = coin[t] < np.where(mask[t - 1], stay, self.a)
+            mask[t] = coin[t] < np.where(mask[t - 1], stay, a)
         return mask
 
+    return Process(pi, geom(a), (1 - pi) / a, (1 - pi) * (2 - a) / a**2, masks)
 
-@dataclass(frozen=True)
-class Cyclic:
-    """u = on rounds there, m = off rounds away, for ever.
 
-    E tau = m(m+1)/(2(u+m)),  E tau² = m(m+1)(2m+1)/(6(u+m)),  tau ≤ m.
+def cyclic(on: int, off: int) -> Process:
+    """`on` rounds there, m = off rounds away, for ever, each device from a random place on; away is uniform on 1 … m.
+
+    E tau = m(m+1)/(2(on+m)),  E tau² = m(m+1)(2m+1)/(6(on+m)),  tau ≤ m.
     """
+    from scipy.stats import randint
 
-    on: int
-    off: int
+    def masks(rounds: int, n: int, seed: int) -> np.ndarray:
+        phase = stream(seed, "theory/cyclic").integers(period, size=n)
+        return (np.arange(rounds)[:, None] + phase) % period < on
 
-    def __post_init__(self) -> None:
-        """Raise ConfigError for numbers that make no cycle."""
-        check(integer("on", self.on, 1), integer("off", self.off, 0))
-
-    def pmf(self, k: np.ndarray) -> np.ndarray:
-        """P(tau = k)."""
-        k = np.asarray(k)
-        return np.where(k == 0, self.on, np.where(k <= self.off, 1, 0)) / (self.on + self.off)
-
-    @property
-    def mean(self) -> float:
-        """E tau."""
-        return self.off * (self.off + 1) / (2 * (self.on + self.off))
-
-    @property
-    def second(self) -> float:
-        """E tau²."""
-        return self.off * (self.off + 1) * (2 * self.off + 1) / (6 * (self.on + self.off))
-
-    def masks(self, rounds: int, num_clients: int, seed: int) -> np.ndarray:
-        """bool [T, N], each device at a random place of its cycle."""
-        period = self.on + self.off
-        phase = stream(seed, "theory/cyclic").integers(period, size=num_clients)
-        return (np.arange(rounds)[:, None] + phase) % period < self.on
+    period, total = on + off, off * (off + 1)
+    mean, second = total / (2 * period), total * (2 * off + 1) / (6 * period)
+    return Process(on / period, randint(1, max(off, 1) + 1), mean, second, masks)
 
 
 def coins(p: object, rounds: int, seed: int) -> np.ndarray:
     """Bernoulli masks bool [T, N] with chances p [N]."""
     values = probabilities(p)
-    check(integer("rounds", rounds, 1))
     return stream(seed, "theory/coins").random((rounds, len(values))) < values
 
 
-def bernoulli_tau_bar(p: object, rounds: int) -> float:
-    """E tau_bar_T of T rounds of coins after tau(-1, i) = 0, for p [N]:
+def bounded_coins(p: object, nu: int, rounds: int, seed: int) -> np.ndarray:
+    """Coins, but a device whose tau has reached nu comes for certain: bool [T, N], tau ≤ nu (assumption 8)."""
+    mask = coins(p, rounds, seed)
+    away = np.zeros(mask.shape[1], dtype=np.int64)
+    for row in mask:
+        row |= away >= nu
+        away = np.where(row, 0, away + 1)
+    return mask
+
+
+def tau_bar(p: object, rounds: float = math.inf) -> float:
+    """E tau_bar_T of T rounds of coins after tau(-1, i) = 0, for p [N]; by default its limit, mean_i (1-p_i)/p_i.
 
     E tau(t) = (1-p)/p·(1 - q^(t+1)), q = 1-p, so  E tau_bar_T = mean_i q_i/p_i·[1 - q_i(1 - q_i^T)/(p_i T)].
     """
@@ -178,24 +116,17 @@ def bernoulli_tau_bar(p: object, rounds: int) -> float:
 def tau_max_root(p: object, rounds: int) -> float:
     """Where tau_max,T of coins concentrates: the m with Σ_i T p_i (1-p_i)^m = 1 (0 if the sum is below 1 already).
 
-    About ln(N T p)/(-ln(1-p_min)).
+    At most ln(T Σ p_i)/(-ln(1-p_min)), and just there for equal p_i.
     """
+    from scipy.optimize import brentq
+
     values = probabilities(p)
     values = values[values < 1]
-
-    def expected(m: float) -> float:
-        """Expected number of absences that reach m, less one."""
-        return float((rounds * values * (1 - values) ** m).sum()) - 1
-
-    if not len(values) or expected(0) <= 0:
+    expected = rounds * values.sum()
+    if expected <= 1:
         return 0.0
-    low, high = 0.0, 1.0
-    while expected(high) > 0:
-        high *= 2
-    for _ in range(60):  # it falls with m: halve
-        mid = (low + high) / 2
-        low, high = (mid, high) if expected(mid) > 0 else (low, mid)
-    return high
+    high = np.log(expected) / -np.log1p(-values.min())
+    return float(brentq(lambda m: (rounds * values * (1 - values) ** m).sum() - 1, 0, 1 + high))
 
 
 def tau_max_mean(p: object, rounds: int) -> float:
@@ -205,18 +136,6 @@ def tau_max_mean(p: object, rounds: int) -> float:
     round in which the device was there.
     """
     values = probabilities(p)
-    top = min(rounds, int(4 * tau_max_root(values, rounds)) + 50)
-    m = np.arange(1, top + 1)[:, None]
+    m = np.arange(1, rounds + 1)[:, None]
     reach = ((1 - values) ** m * (1 + (rounds - m) * values)).sum(1)
-    return float((1 - np.exp(-reach)).sum())
-
-
-def bounded_coins(p: object, nu: int, rounds: int, seed: int) -> np.ndarray:
-    """Coins, but a device whose tau has reached nu comes for certain: bool [T, N], tau ≤ nu (assumption 8)."""
-    check(integer("nu", nu, 0))
-    mask = coins(p, rounds, seed)
-    away = np.zeros(mask.shape[1], dtype=np.int64)
-    for row in mask:
-        row |= away >= nu
-        away = np.where(row, 0, away + 1)
-    return mask
+    return float(-np.expm1(-reach).sum())

@@ -1,22 +1,21 @@
 """What a study leaves behind: a table, findings and a picture, written and printed."""
 
-import contextlib
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 from impatient import files
+
+if TYPE_CHECKING:  # drawing is imported where it is done
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito, "Color universal design", 2008: told apart by every kind of colour vision.
 BLUE, RED, GREEN, ORANGE, SKY, PINK, BLACK = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000"
@@ -35,9 +34,8 @@ STYLE: Any = {
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
-    "savefig.dpi": 130,
-    "pdf.fonttype": 42,
 }
+HEAD = ("claim", "measured", "wanted", "holds")
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,13 @@ class Finding:
         return bool(self.low <= self.measured <= self.high)
 
     @property
-    def wanted(self) -> str:
-        """The interval, in words."""
+    def cells(self) -> tuple[str, float, str, bool]:
+        """Its row under HEAD."""
         if np.isinf(self.low):
-            return f"at most {text(self.high)}"
-        return f"at least {text(self.low)}" if np.isinf(self.high) else f"{text(self.low)} to {text(self.high)}"
+            wanted = f"at most {text(self.high)}"
+        else:
+            wanted = f"at least {text(self.low)}" if np.isinf(self.high) else f"{text(self.low)} to {text(self.high)}"
+        return self.claim, self.measured, wanted, self.holds
 
 
 @dataclass(frozen=True)
@@ -69,37 +69,27 @@ class Outcome:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     findings: Sequence[Finding]
-    figure: Figure = field(repr=False)
+    figure: "Figure" = field(repr=False)
 
 
-@contextlib.contextmanager
-def style() -> Iterator[None]:
-    """Draw as all pictures here are drawn."""
-    with mpl.rc_context(STYLE):
-        yield
-
-
-def panels(count: int, height: float = 2.7) -> tuple[Figure, list[Axes]]:
+def panels(count: int, height: float = 2.7) -> tuple["Figure", "list[Axes]"]:
     """A figure of `count` panels side by side; no global state, no window."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(3.3 * count + 0.2, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, [figure.add_subplot(1, count, i + 1) for i in range(count)]
+    return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
-def label(axes: Axes, title: str, x: str, y: str, log: str = "") -> None:
+def label(axes: "Axes", title: str, x: str, y: str, log: str = "") -> None:
     """Title and axes; log names those that are logarithmic."""
-    axes.set_title(title)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    if "x" in log:
-        axes.set_xscale("log")
-    if "y" in log:
-        axes.set_yscale("log")
+    axes.set(title=title, xlabel=x, ylabel=y, **{f"{axis}scale": "log" for axis in log})
 
 
 def slope(x: np.ndarray, y: np.ndarray) -> float:
     """The exponent e of y ~ x^e, by least squares in the logarithms."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+    from scipy.stats import linregress
+
+    return float(linregress(np.log(x), np.log(y)).slope)
 
 
 def text(value: Any) -> str:
@@ -111,26 +101,28 @@ def text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def write(outcome: Outcome, folder: Path, name: str, notes: Sequence[str]) -> list[Path]:
+def write(outcome: Outcome, folder: Path, name: str, notes: Sequence[str]) -> None:
     """<name>.md, .csv, .png and .pdf in the folder; notes go to the end of the Markdown file."""
+    import matplotlib as mpl
+
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.{ending}" for ending in ("md", "csv", "png", "pdf")]
-    lines = [_row(outcome.columns), _row(["---"] * len(outcome.columns)), *map(_row, outcome.rows), ""]
-    lines += [_row(HEAD), _row(["---"] * 4), *map(_row, _verdicts(outcome)), "", *notes, ""]
-    files.write(paths[0], "\n".join(lines), shared=True)
+    lines: list[str] = []
+    for columns, rows in _tables(outcome):
+        lines += [f"| {' | '.join(map(text, cells))} |" for cells in (columns, ["---"] * len(columns), *rows)] + [""]
+    files.write(folder / f"{name}.md", "\n".join([*lines, *notes, ""]), shared=True)
     table = io.StringIO()
     csv.writer(table).writerows([outcome.columns, *outcome.rows])
-    files.write(paths[1], table.getvalue(), shared=True)
-    for path, metadata in ((paths[2], None), (paths[3], {"CreationDate": None})):
-        with files.whole(path, shared=True) as file:
-            outcome.figure.savefig(file, format=path.suffix[1:], metadata=metadata)
-    return paths
+    files.write(folder / f"{name}.csv", table.getvalue(), shared=True)
+    for kind, metadata in (("png", None), ("pdf", {"CreationDate": None})):
+        # Fonts as TrueType: journals take no Type 3.
+        with mpl.rc_context({"pdf.fonttype": 42}), files.whole(folder / f"{name}.{kind}", shared=True) as file:
+            outcome.figure.savefig(file, format=kind, metadata=metadata)
 
 
 def show(outcome: Outcome, title: str) -> None:
     """Print the table and the findings."""
     console = Console(width=max(Console().width, 110))  # narrower, and a table of numbers breaks
-    for head, columns, rows in ((title, outcome.columns, outcome.rows), ("findings", HEAD, _verdicts(outcome))):
+    for head, (columns, rows) in zip((title, "findings"), _tables(outcome), strict=True):
         table = Table(title=head, title_justify="left")
         for at, column in enumerate(columns):
             table.add_column(column, justify="right" if at else "left", overflow="fold")
@@ -139,12 +131,5 @@ def show(outcome: Outcome, title: str) -> None:
         console.print(table)
 
 
-HEAD = ("claim", "measured", "wanted", "holds")
-
-
-def _verdicts(outcome: Outcome) -> list[tuple[str, float, str, bool]]:
-    return [(f.claim, f.measured, f.wanted, f.holds) for f in outcome.findings]
-
-
-def _row(cells: Sequence[Any]) -> str:
-    return f"| {' | '.join(map(text, cells))} |"
+def _tables(outcome: Outcome) -> list[tuple[Sequence[str], Sequence[Sequence[Any]]]]:
+    return [(outcome.columns, outcome.rows), (HEAD, [finding.cells for finding in outcome.findings])]

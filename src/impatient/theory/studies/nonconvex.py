@@ -1,33 +1,34 @@
 """A network: how small the gradient gets in T rounds with a step size of order 1/√T, with absences that are bounded."""
 
-from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from impatient.aggregators.base import Aggregator
-from impatient.checks import ConfigError, check, integer, number
-from impatient.theory.assumptions import bounds_of
 from impatient.theory.digits import DigitsTask
 from impatient.theory.limits import biased_weights
 from impatient.theory.processes import bounded_coins
 from impatient.theory.report import BLACK, COLOURS, MARKERS, NAMES, Finding, Outcome, label, panels, slope
+from impatient.theory.settings import Chance, Rules
 from impatient.theory.simulate import play
+from impatient.theory.staleness import tau
 
 
 def run(
     seed: int,
-    rules: Mapping[str, Aggregator],
-    horizons: Sequence[int],
-    repeats: int,
-    clients: int,
-    hidden: int,
-    decay: float,
-    pmin: float,
-    nu: int,
-    batch: int,
-    steps: int,
-    c: float,
-    looks: int,
+    rules: Rules,
+    horizons: Annotated[list[Annotated[int, Field(ge=10)]], Field(min_length=2)],
+    repeats: PositiveInt,
+    clients: PositiveInt,
+    hidden: PositiveInt,
+    decay: PositiveFloat,
+    pmin: Chance,
+    nu: NonNegativeInt,
+    batch: PositiveInt,
+    steps: PositiveInt,
+    c: PositiveFloat,
+    looks: Annotated[int, Field(ge=2)],
 ) -> Outcome:
     """Digits and a layer of `hidden` tanh; coins with the paper's p_i, but never away for more than nu rounds.
 
@@ -35,22 +36,10 @@ def run(
     `looks` times, evenly. Reported: its mean, which the theorem bounds, the least, and the end, the mean of the last
     fifth. Biased FedAvg should end at the gradient of f where Σ q_i F_i is least, q from how often devices were there.
     """
-    check(
-        *(integer("horizons", rounds, 10) for rounds in horizons),
-        integer("repeats", repeats, 1),
-        integer("looks", looks, 2),
-        integer("hidden", hidden, 1),
-        integer("nu", nu, 0),
-        number("c", c, 0, open_low=True),
-    )
-    if not {"mifa", "fedavg_biased"} <= rules.keys():
-        raise ConfigError("rules: mifa and fedavg_biased are compared; give both")
-    if len(horizons) < 2:
-        raise ConfigError("horizons: give two or more, to see a slope")
     task = DigitsTask.make(clients, decay, hidden, seed)
     p = task.availability(pmin)
     mask = [bounded_coins(p, nu, max(horizons), seed + repeat) for repeat in range(repeats)]
-    nu_bar = float(np.mean([bounds_of(m).mean() for m in mask]))
+    nu_bar = float(np.mean([tau(m).max(0).mean() for m in mask]))
     shares = np.concatenate(mask).mean(0)
     floor = float(task.objective(task.optimum(biased_weights(shares)))[1].square().sum())
     norms = {name: np.zeros((len(horizons), repeats, 3)) for name in rules}
@@ -90,10 +79,10 @@ def gradients(
     rule: Aggregator, task: DigitsTask, mask: np.ndarray, lr: float, batch: int, steps: int, looks: int, seed: int
 ) -> np.ndarray:
     """‖∇f(w_t)‖² at `looks` rounds of one run, from the start on."""
-    rounds = len(mask)
-    when = set(np.linspace(0, rounds, looks + 1).astype(int).tolist())
+    when = set(np.linspace(0, len(mask), looks + 1).astype(int).tolist())
     seen = [float(task.objective(task.start)[1].square().sum())]
-    for done, now in enumerate(play(rule, task.federation(batch, steps, seed), mask, task.start, lambda t: lr), 1):
+    rounds = play(rule, task.federation(batch, steps, seed), mask, task.start, lambda t: lr)
+    for done, (w, _) in enumerate(rounds, 1):
         if done in when:
-            seen.append(float(task.objective(now.params)[1].square().sum()))
+            seen.append(float(task.objective(w)[1].square().sum()))
     return np.array(seen)
