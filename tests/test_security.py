@@ -17,13 +17,12 @@ import eval as evaluation
 import resume
 import rundir
 from faults import node_faults
-from impatient import files
+from impatient import files, records
 from impatient.aggregators.base import Aggregator
 from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
 from impatient.lit.checkpoint import AtomicCheckpointIO, read_header
 from impatient.lit.csv_logger import CSVMetrics
-from impatient.plots import records
 from test_configs import config, faults
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from impatient.aggregators.fedavg_sampling import FedAvgSampling
 from impatient.lit.record import Record
-from impatient.plots import records
+from impatient.plots import clients
 from impatient.plots.staleness import tau
 
 
-def recorded(folder: Path) -> records.Masks:
-    masks = records.masks(folder, 10)
+def recorded(folder: Path) -> clients.Masks:
+    masks = clients.masks(folder, 10)
     assert masks is not None
     return masks
 
@@ -28,11 +28,11 @@ def test_what_is_recorded_is_what_happened(fit: Callable[..., Any], tmp_path: Pa
     assert masks.reported.sum(0).tolist() == run.module.participation.count.tolist()
     assert 0 < masks.reported.sum() < masks.available.sum()
     assert tau(masks.available).mean() == pytest.approx(run.module.summary()["staleness/tau_bar"], abs=1e-12)
-    table = records.clients(run.folder)
+    table = clients.read(run.folder)
     assert table is not None
     np.testing.assert_array_equal(table.labels, run.dm.clients.labels)
     np.testing.assert_array_equal(table.probability, run.dm.availability.prob(0).numpy())
-    assert [f"test/acc/{name}" for name in table.classes] == [k for k in rows[0] if k.startswith("test/acc/")]
+    assert [f"test/acc/{name}" for name in table.labels] == [k for k in rows[0] if k.startswith("test/acc/")]
 
 
 def test_a_resumed_run_records_what_a_straight_one_does(fit: Callable[..., Any], tmp_path: Path) -> None:
