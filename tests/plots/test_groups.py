@@ -89,6 +89,11 @@ def test_panels_hold_what_the_labels_then_do_not_say(tmp_path: Path) -> None:
     assert [g.label for g in label(groups)] == ["MIFA, p_min = 0.1", "MIFA, p_min = 0.2", "FedAvg-IS, p_min = 0.1"]
 
 
+def test_a_list_may_make_the_panels(tmp_path: Path) -> None:
+    groups, _ = group(runs(tmp_path, *[config(availability__p=[0.1, p]) for p in (0.2, 0.3)]))
+    assert [g.panel for g in label(groups, "availability.p")] == ["[0.1, 0.2]", "[0.1, 0.3]"]
+
+
 def test_numbers_stand_in_their_order(tmp_path: Path) -> None:
     said = labels(tmp_path, *[config(client__epochs=e) for e in (10, 2, 1)])
     assert said == ["MIFA, epochs = 1", "MIFA, epochs = 2", "MIFA, epochs = 10"]

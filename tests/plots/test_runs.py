@@ -58,6 +58,11 @@ def test_empty_and_nan_cells_differ(tmp_path: Path) -> None:
     assert run.evaluated("b").empty
 
 
+def test_of_two_columns_of_one_name_the_first_counts(tmp_path: Path) -> None:
+    (write(tmp_path / "r", {"a": [1]}, config(rounds=1)) / "metrics.csv").write_text("round,a,a\n0,1,2\n")
+    assert good(tmp_path / "r")[0].evaluated("a").tolist() == [1]
+
+
 def test_a_run_that_never_began(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job/train.log").touch()

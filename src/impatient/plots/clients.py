@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -48,8 +48,10 @@ def sizes(folder: Path) -> np.ndarray | None:
         return None
 
 
-def masks(folder: Path, num_clients: int) -> Masks | None:
-    """participation.csv of a run with N clients, without a torn last line; None where there is none or no row."""
+def masks(folder: Path, num_clients: Any) -> Masks | None:
+    """participation.csv of a run with N clients, without a torn last line; None without it, a row or N."""
+    if not isinstance(num_clients, int):
+        return None
     try:
         lines = (folder / PARTICIPATION).read_text(encoding="utf-8").splitlines(keepends=True)[1:]
     except OSError:

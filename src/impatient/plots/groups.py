@@ -135,7 +135,9 @@ def label(groups: Sequence[Group], panel: str | None = None) -> list[Group]:
         rule = _rule(g)
         if not (rule or words):  # figures in which the rule plays no part
             rule = g.choice("availability" if "availability" in g.setting else "partition") or "all runs"
-        labelled.append(replace(g, rule=rule, rest=", ".join(words), panel=f.get(panel) if panel else None))
+        value = f.get(panel) if panel else None
+        value = as_text(value) if isinstance(value, list | dict) else value
+        labelled.append(replace(g, rule=rule, rest=", ".join(words), panel=value))
     places = [(g.label, as_text(g.panel)) for g in labelled]
     for i, place in enumerate(places):
         if places.count(place) > 1:

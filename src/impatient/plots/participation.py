@@ -28,9 +28,10 @@ def draw(made: Comparison) -> tuple[Figure, list[str]]:
     """
     shown, notes = [], []
     for g in made.groups:
-        there = ((run, masks) for run in g.runs if (masks := run.masks()) is not None)
-        if first := next(there, None):
-            shown.append((made.where(g), *first))
+        for run in g.runs:
+            if (masks := clients.masks(run.folder, run.config.get("num_clients"))) is not None:
+                shown.append((made.where(g), run, masks))
+                break
         else:
             notes.append(f"{made.where(g)}: no participation.csv in {g.runs[0].folder}: not recorded")
     if not shown:

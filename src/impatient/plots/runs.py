@@ -14,7 +14,6 @@ import pandas as pd
 import yaml  # type: ignore[import-untyped]
 
 from impatient.checks import ConfigError
-from impatient.plots.clients import Masks, masks
 
 AGAIN = "wait if the run has just begun, else run it again in this folder"
 
@@ -31,6 +30,7 @@ class Run:
     config: dict[str, Any]
     table: pd.DataFrame = field(repr=False)
     finished: bool = True
+    _evaluated: dict[str, pd.Series] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def last(self) -> int:
@@ -39,12 +39,9 @@ class Run:
 
     def evaluated(self, name: str) -> pd.Series:
         """The cells of a column that are not empty, by round; none of them where there is no such column."""
-        return self.table[name].dropna() if name in self.table else pd.Series(dtype=float)
-
-    def masks(self) -> Masks | None:
-        """Who was there and who took part; None where that was not recorded, or N is not known."""
-        n = self.config.get("num_clients")
-        return masks(self.folder, n) if isinstance(n, int) else None
+        if name not in self._evaluated:
+            self._evaluated[name] = self.table[name].dropna() if name in self.table else pd.Series(dtype=float)
+        return self._evaluated[name]
 
     def config_value(self, key: str) -> Any:
         """The config's value under a dotted key; None where there is none."""
@@ -131,18 +128,16 @@ def read(folder: Path, ended: bool = True) -> tuple[Run | None, list[str]]:
     done, planned = int(table.index[-1]) + 1, config.get("rounds")
     short = isinstance(planned, int) and done < planned
     finished = not short and (not ended or (folder / "summary.json").is_file())
-    notes = []
-    if torn:
-        notes.append(f"{file}: has {torn} torn or odd line{'s' * (torn > 1)}, left out; ckpt_path=last writes the "
-                     "rounds after the last checkpoint again")  # fmt: skip
-    if fault:
-        notes.append(f"{folder}: {fault}; drawn under its folder's name")
-    if not finished:
-        what = f"{done} of {planned} rounds" if short else f"{done} rounds, but no summary.json"
-        notes.append(f"{folder}: unfinished: {what}")
-    if "update" in table and table["update"].iloc[-1] == 0:
-        notes.append(f"{folder}: no update in {done} rounds: the model is as it was initialised")
-    return Run(folder, config, table, finished), notes
+    what = f"{done} of {planned} rounds" if short else f"{done} rounds, but no summary.json"
+    unmoved = "update" in table and table["update"].iloc[-1] == 0
+    notes = {
+        f"{file}: has {torn} torn or odd line{'s' * (torn > 1)}, left out; ckpt_path=last writes the rounds after the "
+        "last checkpoint again": torn > 0,
+        f"{folder}: {fault}; drawn under its folder's name": fault != "",
+        f"{folder}: unfinished: {what}": not finished,
+        f"{folder}: no update in {done} rounds: the model is as it was initialised": unmoved,
+    }
+    return Run(folder, config, table, finished), [note for note, true in notes.items() if true]
 
 
 def _table(text: str) -> tuple[pd.DataFrame, int]:
@@ -169,9 +164,10 @@ def _table(text: str) -> tuple[pd.DataFrame, int]:
             f"has {f'no whole row, {torn} torn or odd' if torn else 'no row yet, its header alone'}; {AGAIN}"
         )
     cells = np.array(rows, dtype=object)
-    values = pd.to_numeric(cells.ravel(), errors="coerce").reshape(cells.shape)
+    values = pd.to_numeric(cells.ravel(), errors="coerce").astype(float).reshape(cells.shape)
     values = np.where(cells == "", math.nan, np.where(np.isfinite(values), values, math.inf))
     table = pd.DataFrame(values, columns=head)
+    table = table.loc[:, ~table.columns.duplicated()]
     return table.set_index(table["round"].astype(int).to_numpy()), torn
 
 

@@ -24,7 +24,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     runs: Names = Field([], description="a list of folders, such as [logs/multiruns/<folder>]")
-    out: Annotated[str, Field(pattern=r"\S")] | int | None = Field(None, description="one folder, or null")
+    out: Annotated[str, Field(pattern=r"\S")] | int | float | None = Field(None, description="one folder, or null")
     kind: Literal["curves", "participation", "staleness", "classes", "partition"] = "curves"
     metrics: Names | None = Field(None, description="a list of names, such as [train/loss], or null")
     x: Literal["round", "update", "samples", "bytes", "seconds"] = "round"

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from impatient.checks import ConfigError
-from impatient.plots import style
+from impatient.plots import clients, style
 from impatient.plots.bands import mean_std
 from impatient.plots.comparison import Comparison
 from impatient.plots.groups import Group
@@ -74,7 +74,7 @@ def _band(g: Group, column: str) -> pd.DataFrame:
 
 def _histogram(g: Group) -> np.ndarray | None:
     """Mean of P(tau = k) over the seeds whose masks are there from round 0 on, without a hole."""
-    known = [masks for run in g.runs if (masks := run.masks()) is not None]
+    known = [masks for run in g.runs if (masks := clients.masks(run.folder, run.config.get("num_clients"))) is not None]
     each = [shares(masks.available) for masks in known if np.array_equal(masks.rounds, np.arange(len(masks.rounds)))]
     longest = max(map(len, each), default=0)
     return np.mean([np.pad(e, (0, longest - len(e))) for e in each], axis=0) if each else None

@@ -70,11 +70,12 @@ def draw_band(
 
     step: both hold from one x to the next; limits: values that the band does not leave.
     """
-    ax.plot(band.index, band["mean"], drawstyle="steps-post" if step else "default", **look)
-    if band["std"].notna().any():
-        low, high = (np.clip(band["mean"] + sign * band["std"], *limits) for sign in (-1, 1))
+    x, mean, std = (each.to_numpy() for each in (band.index, band["mean"], band["std"]))
+    ax.plot(x, mean, drawstyle="steps-post" if step else "default", **look)
+    if np.isfinite(std).any():
+        low, high = (np.clip(mean + sign * std, *limits) for sign in (-1, 1))
         kind: Any = "post" if step else None
-        ax.fill_between(band.index, low, high, step=kind, color=look["color"], alpha=0.18, linewidth=0)
+        ax.fill_between(x, low, high, step=kind, color=look["color"], alpha=0.18, linewidth=0)
 
 
 Look = dict[str, Any]
