@@ -23,7 +23,6 @@ from impatient.checks import ConfigError
 from impatient.data.partition import base as partition
 from impatient.lit.checkpoint import AtomicCheckpointIO, read_header
 from impatient.lit.csv_logger import CSVMetrics
-from impatient.plots import records as tables
 
 
 class Bomb:
@@ -318,8 +317,8 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, part: str) -> None:
     files.write(tmp_path / "run/config.yaml", "new")
     CSVMetrics(str(tmp_path / "run")).begin(["round"], 0)
     AtomicCheckpointIO().save_checkpoint({"a": 1}, tmp_path / "run/last.ckpt")
-    tables.begin_masks(tmp_path / "run", 0)
-    tables.write_clients(tmp_path / "run", [1], None, ["a"], np.ones((1, 1), dtype=np.int64))
+    records.begin_masks(tmp_path / "run", 0)
+    records.write_clients(tmp_path / "run", [1], None, ["a"], np.ones((1, 1), dtype=np.int64))
     partition.save(tmp_path / "run/partition.json", [np.array([0])])
     assert precious.read_text() == "kept"
     assert (tmp_path / "run/config.yaml").read_text() == "new"

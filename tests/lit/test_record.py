@@ -11,13 +11,13 @@ import torch
 from impatient.aggregators.fedavg_sampling import FedAvgSampling
 from impatient.availability.base import Availability
 from impatient.lit.record import Record
-from impatient.plots import records
+from impatient.plots import clients
 from impatient.plots.staleness import tau
 from impatient.tables import show_federation
 
 
-def recorded(folder: Path) -> records.Masks:
-    masks = records.masks(folder, 10)
+def recorded(folder: Path) -> clients.Masks:
+    masks = clients.masks(folder, 10)
     assert masks is not None
     return masks
 
@@ -31,11 +31,11 @@ def test_what_is_recorded_is_what_happened(fit: Callable[..., Any], tmp_path: Pa
     assert masks.reported.sum(0).tolist() == run.module.participation.count.tolist()
     assert 0 < masks.reported.sum() < masks.available.sum()
     assert tau(masks.available).mean() == pytest.approx(run.module.summary()["staleness/tau_bar"], abs=1e-12)
-    table = records.clients(run.folder)
+    table = clients.read(run.folder)
     assert table is not None
     np.testing.assert_array_equal(table.labels, run.dm.clients.labels)
     np.testing.assert_array_equal(table.probability, run.dm.availability.prob(0).numpy())
-    assert [f"test/acc/{name}" for name in table.classes] == [k for k in rows[0] if k.startswith("test/acc/")]
+    assert [f"test/acc/{name}" for name in table.labels] == [k for k in rows[0] if k.startswith("test/acc/")]
 
 
 def test_a_resumed_run_records_what_a_straight_one_does(fit: Callable[..., Any], tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_probability_that_changes_is_not_shown(
     fit: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = fit(rounds=2, availability=Fades(), callbacks=(Record(str(tmp_path / "run")),))
-    table = records.clients(run.folder)
+    table = clients.read(run.folder)
     assert table is not None
     assert np.isnan(table.probability).all()
     assert len(table.labels) == 10

@@ -4,10 +4,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from run_folder import config, write
 
-from impatient.plots.groups import Group, data_set, flat, group, label, natural, panel_key, setting
+from impatient.plots.comparison import comparisons
+from impatient.plots.groups import Group, data_set, flat, group, label, natural, setting
 from impatient.plots.runs import Run, read
 
 
@@ -80,12 +82,16 @@ def test_another_choice_is_named_by_it(tmp_path: Path) -> None:
 def test_panels_hold_what_the_labels_then_do_not_say(tmp_path: Path) -> None:
     made = runs(tmp_path, config(availability__pmin=0.2), config(), config("fedavg_is"))
     groups, _ = group(made)
-    assert panel_key(groups, "auto") == "availability.pmin"
-    assert panel_key(groups[1:], "auto") is None
-    assert panel_key(groups, None) is None
+    assert [comparisons(some, panels=panels)[0][0].panel for some, panels in ((made, "auto"), (made[1:], "auto"),
+            (made, None))] == ["availability.pmin", None, None]  # fmt: skip
     assert [(g.label, g.panel) for g in label(groups, "availability.pmin")] == [
         ("MIFA", 0.1), ("FedAvg-IS", 0.1), ("MIFA", 0.2)]  # fmt: skip
     assert [g.label for g in label(groups)] == ["MIFA, p_min = 0.1", "MIFA, p_min = 0.2", "FedAvg-IS, p_min = 0.1"]
+
+
+def test_a_list_may_make_the_panels(tmp_path: Path) -> None:
+    groups, _ = group(runs(tmp_path, *[config(availability__p=[0.1, p]) for p in (0.2, 0.3)]))
+    assert [g.panel for g in label(groups, "availability.p")] == ["[0.1, 0.2]", "[0.1, 0.3]"]
 
 
 def test_numbers_stand_in_their_order(tmp_path: Path) -> None:
@@ -96,7 +102,7 @@ def test_numbers_stand_in_their_order(tmp_path: Path) -> None:
 
 def test_equal_labels_are_told_apart() -> None:
     long = [0.1] * 50
-    some = [Group({"availability": {"p": [*long, end]}}, [Run(Path("x"), {}, [], [])]) for end in (0.2, 0.3)]
+    some = [Group({"availability": {"p": [*long, end]}}, [Run(Path("x"), {}, pd.DataFrame())]) for end in (0.2, 0.3)]
     first, second = (g.label for g in label(some))
     assert first != second
     assert first.endswith("… (1)")
@@ -104,7 +110,7 @@ def test_equal_labels_are_told_apart() -> None:
 
 def test_runs_without_a_config_go_by_their_folder(tmp_path: Path) -> None:
     made = runs(tmp_path, config(), config())
-    bare = [Run(r.folder, {}, r.columns, r.rows) for r in made]
+    bare = [Run(r.folder, {}, r.table) for r in made]
     assert [g.label for g in label(group(bare)[0])] == ["0", "1"]
 
 

@@ -8,11 +8,12 @@ import pytest
 from matplotlib.figure import Figure
 from run_folder import config, write
 
+from impatient import records
 from impatient.checks import ConfigError
-from impatient.plots import classes, lines, participation, partition, records, staleness, style
+from impatient.plots import classes, clients, curves, participation, partition, staleness, style
+from impatient.plots.comparison import Comparison, comparisons
 from impatient.plots.groups import STATISTICS
 from impatient.plots.runs import Run, read
-from impatient.plots.sheets import Sheet, sheets
 
 T, N = 4, 4
 
@@ -33,8 +34,8 @@ def run(folder: Path, cfg: dict[str, Any] | None = None, record: bool = True, **
     return made
 
 
-def sheet(*some: Run, kind: str = "curves", panels: str | None = "auto") -> Sheet:
-    (made,), _ = sheets(list(some), None, panels, STATISTICS.get(kind, ()))
+def compared(*some: Run, kind: str = "curves", panels: str | None = "auto") -> Comparison:
+    (made,), _ = comparisons(list(some), None, panels, STATISTICS.get(kind, ()))
     return made
 
 
@@ -48,7 +49,7 @@ def saved(figure: Figure, folder: Path) -> None:
 def test_curves_a_row_a_metric_a_column_a_panel(tmp_path: Path) -> None:
     pairs = [("mifa", 0.1), ("fedavg_is", 0.1), ("mifa", 0.2)]
     runs = [run(tmp_path / f"{a}{p}{s}", config(a, s, availability__pmin=p)) for a, p in pairs for s in (0, 1)]
-    figure, notes = lines.draw(sheet(*runs))
+    figure, notes = curves.draw(compared(*runs))
     assert notes == []
     assert len(figure.axes) == 4
     assert [ax.get_title() for ax in figure.axes] == [r"$p_{\min}$ = 0.1", r"$p_{\min}$ = 0.2", "", ""]
@@ -63,19 +64,19 @@ def test_curves_a_row_a_metric_a_column_a_panel(tmp_path: Path) -> None:
 
 def test_the_axis_begins_at_zero_and_the_line_where_it_was_evaluated(tmp_path: Path) -> None:
     """Evaluated in round 2 and 3 only. On a log axis 0 has no place."""
-    made = sheet(run(tmp_path / "0", train__loss=[None, None, 2, 1], test__acc=[None, None, 0.3, 0.4]))
-    figure, _ = lines.draw(made)
+    made = compared(run(tmp_path / "0", train__loss=[None, None, 2, 1], test__acc=[None, None, 0.3, 0.4]))
+    figure, _ = curves.draw(made)
     for ax in figure.axes:
         assert -1 < ax.get_xlim()[0] <= 0
         assert np.asarray(ax.lines[0].get_xdata()).tolist() == [2, 3]
         assert ax.get_ylim()[0] > 0  # the 0 is of x alone
-    figure, _ = lines.draw(made, logx=True)
+    figure, _ = curves.draw(made, logx=True)
     assert figure.axes[0].get_xlim()[0] > 1
 
 
 def test_each_of_few_evaluations_has_a_marker(tmp_path: Path) -> None:
     runs = [run(tmp_path / a, config(a)) for a in ("mifa", "fedavg_is")]
-    figure, _ = lines.draw(sheet(*runs))
+    figure, _ = curves.draw(compared(*runs))
     assert [line.get_markevery() for line in figure.axes[0].lines] == [None, None]
 
 
@@ -84,7 +85,7 @@ CROSSED = [("mifa", 0.1), ("mifa", 0.2), ("fedavg_is", 0.1), ("fedavg_is", 0.2)]
 
 def test_colours_follow_the_rule_and_dashes_the_rest(tmp_path: Path) -> None:
     runs = [run(tmp_path / f"{a}{p}", config(a, availability__pmin=p)) for a, p in CROSSED]
-    figure, _ = lines.draw(sheet(*runs, panels=None))
+    figure, _ = curves.draw(compared(*runs, panels=None))
     mifa1, mifa2, is1, is2 = figure.axes[0].lines
     assert mifa1.get_color() == mifa2.get_color() != is1.get_color() == is2.get_color()
     assert mifa1.get_marker() == mifa2.get_marker() != is1.get_marker() == is2.get_marker()
@@ -103,7 +104,7 @@ def test_more_rests_than_dashes_still_leave_colours_to_the_rule(tmp_path: Path) 
     """Six values of p_min: five dashes and nine markers tell 45 apart."""
     cross = [(a, p / 10) for a in ("mifa", "fedavg_is") for p in range(1, 7)]
     runs = [run(tmp_path / f"{a}{p}", config(a, availability__pmin=p)) for a, p in cross]
-    figure, _ = lines.draw(sheet(*runs, panels=None))
+    figure, _ = curves.draw(compared(*runs, panels=None))
     drawn = figure.axes[0].lines
     assert [line.get_color() for line in drawn] == [style.COLOURS[0]] * 6 + [style.COLOURS[1]] * 6
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in drawn}) == 6
@@ -115,7 +116,7 @@ def test_more_rests_than_dashes_still_leave_colours_to_the_rule(tmp_path: Path) 
 def test_points_of_classes_follow_the_rule_and_the_rest(tmp_path: Path) -> None:
     accuracies = {"test__acc__a": [0, 0, 0, 0.1]}
     runs = [run(tmp_path / f"{a}{p}", config(a, availability__pmin=p), **accuracies) for a, p in CROSSED]
-    figure, _ = classes.draw(sheet(*runs, panels=None))
+    figure, _ = classes.draw(compared(*runs, panels=None))
     mifa1, mifa2, is1, is2 = (bars.lines[0] for bars in figure.axes[0].containers)
     assert mifa1.get_color() == mifa2.get_color() != is1.get_color() == is2.get_color()
     assert mifa1.get_marker() == is1.get_marker() != mifa2.get_marker() == is2.get_marker()
@@ -128,7 +129,7 @@ def test_what_is_not_crossed_has_a_look_and_an_entry_a_label(tmp_path: Path) -> 
         run(tmp_path / "1", config(algo__init="zero")),
         run(tmp_path / "2", config("fedavg_is")),
     ]
-    figure, _ = lines.draw(sheet(*runs))
+    figure, _ = curves.draw(compared(*runs))
     assert len({line.get_color() for line in figure.axes[0].lines}) == 3
     (legend,) = figure.legends
     texts = {text.get_text() for text in legend.get_texts()} - {""}
@@ -144,14 +145,14 @@ def test_any_text_is_typeset() -> None:
 def test_the_band_is_one_std_to_either_side(tmp_path: Path) -> None:
     """Losses 4 … 1 and 6 … 3: means 5 … 2, std √2 all along."""
     runs = [run(tmp_path / "0"), run(tmp_path / "1", config("mifa", 1), train__loss=[6, 5, 4, 3])]
-    figure, _ = lines.draw(sheet(*runs))
+    figure, _ = curves.draw(compared(*runs))
     (path,) = figure.axes[0].collections[0].get_paths()
     box = path.get_extents()
     np.testing.assert_allclose([box.y0, box.y1], [2 - np.sqrt(2), 5 + np.sqrt(2)])
 
 
 def test_one_seed_has_a_line_and_no_band(tmp_path: Path) -> None:
-    figure, _ = lines.draw(sheet(run(tmp_path / "0")))
+    figure, _ = curves.draw(compared(run(tmp_path / "0")))
     assert [len(ax.lines) for ax in figure.axes] == [1, 1]
     assert not figure.axes[0].collections
 
@@ -163,7 +164,7 @@ def test_lines_differ_without_colour() -> None:
 
 
 def test_log_axes_leave_accuracies_linear_and_say_what_they_hide(tmp_path: Path) -> None:
-    figure, notes = lines.draw(sheet(run(tmp_path / "0", train__loss=[1, 0, 2, 3])), logx=True, logy=True)
+    figure, notes = curves.draw(compared(run(tmp_path / "0", train__loss=[1, 0, 2, 3])), logx=True, logy=True)
     assert [(ax.get_xscale(), ax.get_yscale()) for ax in figure.axes] == [("log", "log"), ("log", "linear")]
     assert len(notes) == 2
     assert "train/loss has values <= 0" in notes[0]
@@ -173,30 +174,30 @@ def test_log_axes_leave_accuracies_linear_and_say_what_they_hide(tmp_path: Path)
 
 def test_an_axis_that_some_runs_lack(tmp_path: Path) -> None:
     both = [run(tmp_path / "0", seconds=[1, 1, 1, 1]), run(tmp_path / "1", config("fedavg_is"))]
-    figure, notes = lines.draw(sheet(*both), "seconds")
+    figure, notes = curves.draw(compared(*both), "seconds")
     assert [len(ax.lines) for ax in figure.axes] == [1, 1]
     assert notes == [f"x=seconds: {tmp_path / '1'} has no column seconds"]
     with pytest.raises(ConfigError, match="x=seconds"):
-        lines.draw(sheet(both[1]), "seconds")
+        curves.draw(compared(both[1]), "seconds")
 
 
 def test_a_run_of_nans_alone(tmp_path: Path) -> None:
     nan = ["nan"] * T
-    figure, notes = lines.draw(sheet(run(tmp_path / "0", train__loss=nan)))
+    figure, notes = curves.draw(compared(run(tmp_path / "0", train__loss=nan)))
     assert notes == ["MIFA: train/loss has no finite value that all its runs share; no line"]
     assert [len(ax.lines) for ax in figure.axes] == [0, 1]
     with pytest.raises(ConfigError):
-        lines.draw(sheet(run(tmp_path / "1", train__loss=nan, test__acc=nan)))
+        curves.draw(compared(run(tmp_path / "1", train__loss=nan, test__acc=nan)))
 
 
 def test_states_of_devices(tmp_path: Path) -> None:
     """p = .1, .9, .5, 1: the order is 3, 1, 2, 0. Device 3 comes in round 3 and trains; 0 trains in round 0."""
     made = run(tmp_path / "0")
-    masks = participation.masks_of(made)
+    masks = clients.masks(made.folder, N)
     assert masks is not None
-    assert participation.order(masks, records.clients(made.folder)).tolist() == [3, 1, 2, 0]
+    assert participation.order(masks, clients.read(made.folder)).tolist() == [3, 1, 2, 0]
     assert participation.order(masks, None).tolist() == [0, 1, 2, 3]
-    figure, notes = participation.draw(sheet(made, run(tmp_path / "1", config("fedavg_is"), record=False)))
+    figure, notes = participation.draw(compared(made, run(tmp_path / "1", config("fedavg_is"), record=False)))
     (image,) = figure.axes[0].images
     cells = np.asarray(image.get_array())
     assert cells.tolist() == [[0, 0, 0, 2], [0, 2, 1, 1], [0, 0, 2, 1], [2, 1, 1, 1]]
@@ -215,19 +216,19 @@ def test_tau_by_its_definition() -> None:
     np.testing.assert_array_equal(staleness.tau(available), expected)
 
 
-def test_shares_and_running_mean_by_hand() -> None:
-    """One device, there in rounds 1 and 3 only: tau = 1, 0, 1, 0. Means so far of 1, 3, 5 are 1, 2, 3."""
+def test_shares_by_hand() -> None:
+    """One device, there in rounds 1 and 3 only: tau = 1, 0, 1, 0."""
     assert staleness.shares(np.array([[0], [1], [0], [1]], bool)).tolist() == [0.5, 0.5]
-    assert staleness.running_mean(np.array([1.0, 3.0, 5.0])).tolist() == [1, 2, 3]
 
 
 def test_staleness_counts_a_seed_once_whatever_the_rule(tmp_path: Path) -> None:
     runs = [run(tmp_path / "0"), run(tmp_path / "1", config("fedavg_is")), run(tmp_path / "2", config("mifa", 1))]
-    made = sheet(*runs, kind="staleness", panels=None)
+    made = compared(*runs, kind="staleness", panels=None)
     assert [(g.label, len(g.runs)) for g in made.groups] == [("label_bernoulli", 2)]
     figure, notes = staleness.draw(made)
     assert notes == []
     assert len(figure.axes) == 3
+    # Means so far of 0, 1, 0.5, 0.5.
     assert np.asarray(figure.axes[0].lines[0].get_ydata()).tolist() == [0, 0.5, 0.5, 0.5]
     # 10 of 16 cells are there; the others: client i waits i rounds from tau = 1 on: 3 × 1, 2 × 2, 1 × 3.
     share = np.asarray(figure.axes[2].lines[0].get_ydata())
@@ -236,18 +237,18 @@ def test_staleness_counts_a_seed_once_whatever_the_rule(tmp_path: Path) -> None:
 
 
 def test_staleness_without_masks_or_columns(tmp_path: Path) -> None:
-    figure, notes = staleness.draw(sheet(run(tmp_path / "0", record=False), kind="staleness"))
+    figure, notes = staleness.draw(compared(run(tmp_path / "0", record=False), kind="staleness"))
     assert len(figure.axes) == 2
     assert "no distribution" in notes[0]
     bare, _ = read(write(tmp_path / "bare", {"train/loss": [1.0] * 4}))
     assert bare is not None
     with pytest.raises(ConfigError, match="no run has the columns staleness/tau_mean"):
-        staleness.draw(sheet(bare, kind="staleness"))
+        staleness.draw(compared(bare, kind="staleness"))
 
 
 def test_availability_of_classes_by_hand(tmp_path: Path) -> None:
     """Class a: 2 samples at .1, 1 at .5: .7/3. Class b: 3 at .9, 1 at .5: .8. Class c: 1."""
-    table = records.clients(run(tmp_path / "0").folder)
+    table = clients.read(run(tmp_path / "0").folder)
     assert table is not None
     np.testing.assert_allclose(classes.class_availability(table), [0.7 / 3, 0.8, 1])
 
@@ -256,12 +257,12 @@ def test_classes_stand_rarest_first(tmp_path: Path) -> None:
     accuracies = {"test__acc__c": [0, 0, 0, 0.3], "test__acc__b": [0, 0, 0, 0.2], "test__acc__a": [0, 0, 0, 0.1]}
     made = run(tmp_path / "0", **accuracies)
     labels = np.array([[0, 1], [1, 0]])
-    figure, notes = classes.draw(sheet(made))
+    figure, notes = classes.draw(compared(made))
     assert "classes stand in their own order" in notes[0]
     top, bottom = figure.axes
     assert np.asarray(top.lines[0].get_ydata()).tolist() == [0.3, 0.2, 0.1]
     records.write_clients(made.folder, [1, 1], [0.1, 0.9], ["c", "b", "a"], np.hstack([labels, [[1], [1]]]))
-    figure, notes = classes.draw(sheet(made))  # c lies with the device at .9, b with that at .1, a with both
+    figure, notes = classes.draw(compared(made))  # c lies with the device at .9, b with that at .1, a with both
     assert notes == []
     top, bottom = figure.axes
     assert [tick.get_text() for tick in bottom.get_xticklabels()] == ["b", "a", "c"]
@@ -269,11 +270,11 @@ def test_classes_stand_rarest_first(tmp_path: Path) -> None:
     assert top.get_ylabel() == "test accuracy after round 3"
     saved(figure, tmp_path)
     with pytest.raises(ConfigError, match="no classes"):
-        classes.draw(sheet(run(tmp_path / "1")))
+        classes.draw(compared(run(tmp_path / "1")))
 
 
 def test_classes_at_an_earlier_round(tmp_path: Path) -> None:
-    made = sheet(run(tmp_path / "0", test__acc__a=[0.1, 0.2, None, 0.3]))
+    made = compared(run(tmp_path / "0", test__acc__a=[0.1, 0.2, None, 0.3]))
     figure, notes = classes.draw(made, at=2)
     assert np.asarray(figure.axes[0].lines[0].get_ydata()).tolist() == [0.2]
     assert figure.axes[0].get_ylabel() == "test accuracy after round 2"
@@ -287,19 +288,19 @@ def test_equal_counts_are_said_in_words(tmp_path: Path) -> None:
     made = run(tmp_path / "0")
     labels = np.array([[2, 2, 0], [0, 2, 2], [2, 0, 2], [2, 2, 0]])
     records.write_clients(made.folder, [4] * 4, None, ["a", "b", "c"], labels)
-    figure, _ = partition.draw(sheet(made, kind="partition", panels=None))
+    figure, _ = partition.draw(compared(made, kind="partition", panels=None))
     (ax,) = figure.axes
     assert ax.get_title() == "two_class, seed 0\n4 samples a device, 2 of each class it holds"
     saved(figure, tmp_path)
     labels[3] = [2, 0, 0]
     records.write_clients(made.folder, [4, 4, 4, 2], None, ["a", "b", "c"], labels)
-    figure, _ = partition.draw(sheet(made, kind="partition", panels=None))
+    figure, _ = partition.draw(compared(made, kind="partition", panels=None))
     assert [ax.get_title() for ax in figure.axes] == ["two_class, seed 0\n2 samples of each class held", ""]
 
 
 def test_partition_with_classes_and_without(tmp_path: Path) -> None:
     made = run(tmp_path / "0")
-    figure, notes = partition.draw(sheet(made, kind="partition", panels=None))
+    figure, notes = partition.draw(compared(made, kind="partition", panels=None))
     assert notes == []
     heights = [getattr(bar, "get_height", float)() for bar in figure.axes[0].patches]
     assert heights == [2, 2, 3, 1]  # clients 0 and 2 hold most of class a, then 1 of b, 3 of c
@@ -308,8 +309,8 @@ def test_partition_with_classes_and_without(tmp_path: Path) -> None:
     saved(figure, tmp_path)
     (made.folder / "clients.csv").unlink()
     with pytest.raises(ConfigError, match=r"neither clients\.csv nor partition\.json"):
-        partition.draw(sheet(made, kind="partition"))
+        partition.draw(compared(made, kind="partition"))
     (made.folder / "partition.json").write_text("[[0], [1, 2]]")
-    figure, notes = partition.draw(sheet(made, kind="partition"))
+    figure, notes = partition.draw(compared(made, kind="partition"))
     assert len(figure.axes) == 1
     assert "so no classes" in notes[0]

@@ -8,7 +8,8 @@ import pytest
 from run_folder import config, write
 
 from impatient.checks import ConfigError
-from impatient.plots.runs import Run, find, known_metric, read
+from impatient.plots.comparison import comparisons
+from impatient.plots.runs import Run, find, read
 
 LOSS = {"train/loss": [None, 2.0, None, 1.0]}
 
@@ -52,10 +53,14 @@ def test_empty_and_nan_cells_differ(tmp_path: Path) -> None:
     run, notes = good(write(tmp_path / "r", {"a": [None, "nan", 3, "inf"]}))
     assert notes == []
     assert run.finished
-    assert run.given("a").tolist() == [False, True, True, True]
-    np.testing.assert_array_equal(run.column("a"), [math.nan, math.nan, 3, math.inf])
-    with pytest.raises(KeyError):
-        run.column("b")
+    np.testing.assert_array_equal(run.table["a"], [math.nan, math.inf, 3, math.inf])
+    assert run.evaluated("a").to_dict() == {1: math.inf, 2: 3, 3: math.inf}
+    assert run.evaluated("b").empty
+
+
+def test_of_two_columns_of_one_name_the_first_counts(tmp_path: Path) -> None:
+    (write(tmp_path / "r", {"a": [1]}, config(rounds=1)) / "metrics.csv").write_text("round,a,a\n0,1,2\n")
+    assert good(tmp_path / "r")[0].evaluated("a").tolist() == [1]
 
 
 def test_a_run_that_never_began(tmp_path: Path) -> None:
@@ -71,7 +76,7 @@ def test_a_run_that_never_began(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tail", ["4,0.", "4,0.5,6\n", "2,0.5\n", "x,0.5\n"], ids=["torn", "long", "again", "odd"])
 def test_odd_lines_are_left_out_and_said(tmp_path: Path, tail: str) -> None:
     run, notes = good(write(tmp_path / "r", LOSS, tail=tail))
-    assert len(run) == 4
+    assert len(run.table) == 4
     assert ["r/metrics.csv: has 1 torn or odd line," in note for note in notes] == [True]
 
 
@@ -123,6 +128,7 @@ def test_a_config_that_cannot_be_read_is_said(tmp_path: Path, text: str | None) 
 
 def test_the_nearest_metric(tmp_path: Path) -> None:
     run, _ = good(write(tmp_path / "r", {"train/loss": [1], "test/acc": [1]}, config(rounds=1)))
-    assert known_metric("train/loss", [run]) is None
-    assert "did you mean train/loss?" in str(known_metric("trian/los", [run]))
-    assert "there are round, train/loss, test/acc" in str(known_metric("zzzz", [run]))
+    _, notes = comparisons([run], ["train/loss", "trian/los", "zzzz"])
+    assert len(notes) == 2
+    assert "did you mean train/loss?" in notes[0]
+    assert "there are round, train/loss, test/acc" in notes[1]

@@ -5,14 +5,15 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from rich.console import Console
 from run_folder import config, write
 
 from impatient.checks import ConfigError
+from impatient.plots.comparison import Comparison, beginning, comparisons, remarks
 from impatient.plots.runs import Run, read
-from impatient.plots.sheets import Sheet, beginning, remarks, sheets
-from impatient.plots.table import Row, Table, as_csv, cell, markdown, on_terminal, table
+from impatient.plots.table import Table, as_csv, cell, in_words, markdown, on_terminal, table
 
 
 def run(folder: Path, cfg: dict[str, Any], loss: list[Any], acc: list[Any] | None) -> Run:
@@ -22,7 +23,7 @@ def run(folder: Path, cfg: dict[str, Any], loss: list[Any], acc: list[Any] | Non
     return made
 
 
-def sheet(folder: Path) -> Sheet:
+def compared(folder: Path) -> Comparison:
     """MIFA .1 and .3, biased .5 and .5 at the end; accuracies .9 and .7, .8 and .8; at p_min .2 MIFA alone."""
     runs = [
         run(folder / "0", config("mifa", 0), [None, 1, None, 0.1], [None, 0.1, None, 0.9]),
@@ -31,14 +32,14 @@ def sheet(folder: Path) -> Sheet:
         run(folder / "3", config("fedavg_biased", 1), [None, 0.4, None, 0.5], [None, 0.2, None, 0.8]),
         run(folder / "4", config("mifa", 0, availability__pmin=0.2), [None, 2, None, 0.6], [None, 0.3, None, 0.5]),
     ]
-    (made,), notes = sheets(runs)
+    (made,), notes = comparisons(runs)
     assert notes == []
     return made
 
 
 def test_markdown_by_hand(tmp_path: Path) -> None:
     """std of .1, .3 with ddof 1 is .2/√2 = .1414. Equal accuracies .8 are both best; alone nobody is."""
-    made, notes = table(sheet(tmp_path))
+    made, notes = table(compared(tmp_path))
     assert notes == []
     assert markdown(made).splitlines() == [
         "digits, after round 3: mean ± standard deviation over seeds.",
@@ -52,17 +53,17 @@ def test_markdown_by_hand(tmp_path: Path) -> None:
 
 
 def test_at_an_earlier_round(tmp_path: Path) -> None:
-    made, _ = table(sheet(tmp_path), at=2)
-    assert [row.mean[0] for row in made.rows] == [1, 0.4, 2]
-    assert [row.best[0] for row in made.rows] == [False, True, False]
+    made, _ = table(compared(tmp_path), at=2)
+    assert list(made.numbers["train/loss mean"]) == [1, 0.4, 2]
+    assert list(made.texts["training loss"]) == ["1.0000 ± 0", "**0.4000 ± 0**", "2.0000"]
 
 
 def test_the_last_round_that_every_run_has(tmp_path: Path) -> None:
     runs = [
         run(tmp_path / a, config(a, rounds=len(v)), v, None) for a, v in (("mifa", [4, 3, 2]), ("fedavg_is", [5, 1]))
     ]
-    made, notes = table(sheets(runs)[0][0])
-    assert [row.mean for row in made.rows] == [[3], [1]]
+    made, notes = table(comparisons(runs)[0][0])
+    assert list(made.numbers["train/loss mean"]) == [3, 1]
     assert notes == ["the table of digits is of round 1, the last one that every run has; the longest goes to 2"]
 
 
@@ -70,11 +71,11 @@ def test_at_a_round_nobody_reached(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"at=4: the longest run goes to round 3, so the table of digits cannot be made"
     ):
-        table(sheet(tmp_path), at=4)
+        table(compared(tmp_path), at=4)
 
 
 def test_csv_keeps_every_digit(tmp_path: Path) -> None:
-    made, _ = table(sheet(tmp_path))
+    made, _ = table(compared(tmp_path))
     first, *_, last = csv.DictReader(io.StringIO(as_csv(made)))
     assert (first["availability.pmin"], first["rule"], first["seeds"], first["round"]) == ("0.1", "MIFA", "2", "3")
     assert float(first["train/loss mean"]) == pytest.approx(0.2, abs=1e-15)
@@ -94,7 +95,7 @@ def printed(made: Table, width: int) -> list[list[str]]:
 
 
 def test_on_the_terminal(tmp_path: Path) -> None:
-    made, _ = table(sheet(tmp_path))
+    made, _ = table(compared(tmp_path))
     (lines,) = printed(made, 80)
     assert lines[1] == "┃ p_min ┃ rule          ┃ seeds ┃   training loss ┃   test accuracy ┃"
     assert lines[3] == "│ 0.1   │ MIFA          │     2 │ 0.2000 ± 0.1414 │ 0.8000 ± 0.1414 │"
@@ -109,15 +110,17 @@ def test_no_name_and_no_number_is_ever_cut(width: int) -> None:
     """
     metrics = ["train/loss_worst_decile", "comm/server_bytes", "test/acc", "x" * 32]
     numbers = [[0.7994, 101_400.0, 0.9222, -1e-9], [0.5, 146_900.0, 0.9, 3e22]]
-    stds, best = [0.05, 7354, float("nan"), 1e-11], [True, False, False, False]
+    stds = [0.05, 7354, float("nan"), 1e-11]
     rules = ["MIFA, client.lr = 0.5", "biased FedAvg, client.lr = 0.1"]
-    rows = [Row(0.1, rule, [2, 2, 1, 2], values, stds, best) for rule, values in zip(rules, numbers, strict=True)]
-    pieces = printed(Table("digits", "availability.pmin", metrics, 59, rows), width)
+    frame = pd.DataFrame({"availability.pmin": 0.1, "rule": rules, "seeds": 2})
+    for metric, values, std, seeds in zip(metrics, zip(*numbers, strict=True), stds, [2, 2, 1, 2], strict=True):
+        frame[f"{metric} mean"], frame[f"{metric} std"], frame[f"{metric} seeds"] = values, std, seeds
+    pieces = printed(Table("digits, after round 59", frame, in_words(frame, "availability.pmin", metrics)), width)
     said = "\n".join("\n".join(lines) for lines in pieces)
     for text in ["train/loss_worst_decile", "comm/server_bytes", "test accuracy", "x" * 32, "p_min", "seeds"]:
         assert text in said
     for values in numbers:
-        for value, std in zip(values, rows[0].std, strict=True):
+        for value, std in zip(values, stds, strict=True):
             assert cell(value, std) in said
     assert "(1 of 2 seeds)" in said
     assert "biased FedAvg," in said
@@ -129,23 +132,23 @@ def test_no_name_and_no_number_is_ever_cut(width: int) -> None:
 
 
 def test_a_value_of_an_earlier_round_is_said(tmp_path: Path) -> None:
-    drawn = sheet(tmp_path)
+    drawn = compared(tmp_path)
     made, notes = table(drawn, at=2)
     assert notes == ["train/loss, test/acc: not evaluated in round 2; the value is of round 1"]
     made, notes = table(drawn, at=0)
     assert notes == ["train/loss, test/acc: first evaluated after round 0, so no value there; give a larger at=…"]
-    assert all(cell(row.mean[0], row.std[0]) == "—" for row in made.rows)
+    assert set(made.texts["training loss"]) == {"—"}
 
 
 def test_where_curves_begin_is_said(tmp_path: Path) -> None:
-    assert beginning(sheet(tmp_path / "late")).startswith(
+    assert beginning(compared(tmp_path / "late")).startswith(
         "digits: curves of train/loss, test/acc begin in round 1: the first"
     )
     runs = [run(tmp_path / "0", config("mifa"), [1, 1, 1, 1], [None, None, 1, 1]),
             run(tmp_path / "1", config("fedavg_is"), [1, 1, 1, 1], [1, 1, 1, 1])]  # fmt: skip
-    (made,), _ = sheets(runs)
+    (made,), _ = comparisons(runs)
     assert beginning(made).startswith("digits: curves of test/acc begin in round 0 to 2, last for MIFA: ")
-    (made,), _ = sheets(runs, ["train/loss"])
+    (made,), _ = comparisons(runs, ["train/loss"])
     assert beginning(made) == ""
 
 
@@ -157,8 +160,8 @@ def test_cells() -> None:
 
 def test_metrics_without_a_direction_have_no_best(tmp_path: Path) -> None:
     runs = [read(write(tmp_path / a, {"active": [1, 2]}, config(a, rounds=2)))[0] for a in ("mifa", "fedavg_is")]
-    (made,), _ = sheets([r for r in runs if r], ["active"])
-    assert not any(best for row in table(made)[0].rows for best in row.best)
+    (made,), _ = comparisons([r for r in runs if r], ["active"])
+    assert not table(made)[0].texts["active"].str.contains("*", regex=False).any()
 
 
 def test_columns_that_differ_between_runs_are_named(tmp_path: Path) -> None:
@@ -167,13 +170,14 @@ def test_columns_that_differ_between_runs_are_named(tmp_path: Path) -> None:
         run(tmp_path / "1", config("mifa", 1), [3, 3, 3, 3], None),
         run(tmp_path / "2", config("mifa", 2), [2, 2, 2, 2], [None] * 4),
     ]
-    (made,), _ = sheets(runs)
+    (made,), _ = comparisons(runs)
     said = remarks(made)
     assert f"{tmp_path / '1'}: has no column test/acc; left out there" in said
     assert f"{tmp_path / '2'}: test/acc was never evaluated; left out there" in said
-    (row,) = table(made)[0].rows
-    assert (row.seeds, row.mean) == ([3, 1], [2, 1])
-    text = markdown(table(made)[0])
+    t, _ = table(made)
+    row = t.numbers.iloc[0]
+    assert [row[f"{m} {what}"] for what in ("seeds", "mean") for m in ("train/loss", "test/acc")] == [3, 1, 2, 1]
+    text = markdown(t)
     assert text.splitlines()[-1] == "| MIFA | 3 | 2.0000 ± 1.0000 | 1.0000 (1 of 3 seeds) |"
 
 
@@ -183,7 +187,7 @@ def test_gaps_lengths_and_single_seeds_are_remarked(tmp_path: Path) -> None:
         run(tmp_path / "1", config("mifa", 1), [3, 3], [1, 1]),
         run(tmp_path / "2", config("fedavg_is", 0), [3, 3, 3, 3], [1, 1, 1, 1]),
     ]
-    (made,), _ = sheets(runs)
+    (made,), _ = comparisons(runs)
     said = remarks(made)
     assert said[0] == "digits: one seed only, so no band: FedAvg-IS"
     assert said[1].startswith("MIFA: runs of 2 to 4 rounds, drawn as far as all go: to round 1, where")
@@ -194,28 +198,28 @@ def test_gaps_lengths_and_single_seeds_are_remarked(tmp_path: Path) -> None:
 def test_metrics_that_nobody_has(tmp_path: Path) -> None:
     runs = [run(tmp_path / "0", config(), [1, 1, 1, 1], None)]
     with pytest.raises(ConfigError, match="trian/loss: no run has this column; did you mean train/loss"):
-        sheets(runs, ["trian/loss"])
-    (made,), notes = sheets(runs, ["trian/loss", "train/loss"])
+        comparisons(runs, ["trian/loss"])
+    (made,), notes = comparisons(runs, ["trian/loss", "train/loss"])
     assert made.metrics == ["train/loss"]
     assert len(notes) == 1
     with pytest.raises(ConfigError, match="name at least one"):
-        sheets(runs, [])
+        comparisons(runs, [])
 
 
 def test_a_task_without_classes_shows_its_objective(tmp_path: Path) -> None:
     made, _ = read(write(tmp_path / "q", {"train/objective": [1.0] * 4, "train/loss": [1.0] * 4}))
     assert made is not None
-    assert sheets([made])[0][0].metrics == ["train/objective"]
+    assert comparisons([made])[0][0].metrics == ["train/objective"]
 
 
 def test_data_sets_are_kept_apart_and_said(tmp_path: Path) -> None:
     runs = [run(tmp_path / d, config(choices__data=d), [1] * 4, [1] * 4) for d in ("mnist", "digits")]
-    made, notes = sheets(runs)
+    made, notes = comparisons(runs)
     assert [s.data for s in made] == ["mnist", "digits"]
     assert notes == ["several data sets, each drawn by itself: mnist, digits"]
 
 
 def test_a_panel_key_that_no_config_has(tmp_path: Path) -> None:
-    (made,), notes = sheets([run(tmp_path / "0", config(), [1] * 4, None)], panels="availability.pmi")
+    (made,), notes = comparisons([run(tmp_path / "0", config(), [1] * 4, None)], panels="availability.pmi")
     assert made.panel is None
     assert "panels=availability.pmi" in notes[0]

@@ -10,8 +10,8 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import WandbLogger
 
 from impatient.checks import ConfigError
-from impatient.plots import lines, runs, staleness, style
-from impatient.plots.sheets import sheets
+from impatient.plots import curves, runs, staleness, style
+from impatient.plots.comparison import comparisons
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ def draw(folder: Path, formats: Sequence[str]) -> list[Path]:
     run, notes = runs.read(folder, ended=False)
     if run is None:
         raise ConfigError(*notes)
-    (sheet,), _ = sheets([run])
+    (made,), _ = comparisons([run])
     out = folder / "plots"
     out.mkdir(exist_ok=True)
     written: list[Path] = []
     with style.styled():
-        for kind, (figure, _) in (("curves", lines.draw(sheet)), ("staleness", staleness.draw(sheet))):
+        for kind, (figure, _) in (("curves", curves.draw(made)), ("staleness", staleness.draw(made))):
             written += style.save(figure, out, kind, ["png", *(f for f in formats if f != "png")])
     return [path for path in written if path.suffix == ".png"]

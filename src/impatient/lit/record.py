@@ -7,7 +7,7 @@ import lightning as L
 import numpy as np
 from lightning.pytorch.callbacks import Callback
 
-from impatient.plots import records
+from impatient import records
 
 
 class Record(Callback):

@@ -1,128 +1,81 @@
-"""From the rows of several seeds to a mean with a band."""
+"""kind=curves: a row of axes for each metric, a column for each panel, a line and a band for each setting."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from impatient.checks import ConfigError
-from impatient.plots import records
-from impatient.plots.runs import Run
+from impatient.plots import names, style
+from impatient.plots.bands import AXES, band
+from impatient.plots.comparison import Comparison
 
-AXES = {
-    "round": "communication round",
-    "update": "update",
-    "samples": "samples trained on",
-    "bytes": "bytes sent, up and down",
-    "seconds": "seconds",
-}
+FEW = 15  # evaluations, up to which each has a marker
 
 
-@dataclass(frozen=True)
-class Band:
-    """x [G]; mean and std [G] over the seeds (ddof = 1; NaN for one seed); seeds, their number.
+def draw(made: Comparison, x: str = "round", logx: bool = False, logy: bool = False) -> tuple[Figure, list[str]]:
+    """The figure and notes on lines that are not in it. Raises ConfigError where there is none.
 
-    step: the mean holds from one x to the next, and is to be drawn so.
+    A line is the mean over seeds, the band one standard deviation (ddof = 1) to either side. The axis begins at 0, a
+    line where its setting was first evaluated.
     """
-
-    x: np.ndarray
-    mean: np.ndarray
-    std: np.ndarray
-    seeds: int
-    step: bool = False
-
-
-def held(values: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """[T] with every cell that is not given replaced by the last one that is; NaN before the first."""
-    last = np.maximum.accumulate(np.where(given, np.arange(len(values)), -1))
-    return np.where(last >= 0, values[last], math.nan)
-
-
-def axis(run: Run, x: str) -> np.ndarray:
-    """x [T] of a run's rows, never falling.
-
-    round, update   as written
-    bytes, seconds  sums so far of comm/up_bytes + comm/down_bytes, of seconds
-    samples         sum so far of the samples that reporting clients went through, once for each time they did
-
-    Raises ConfigError where the run's folder does not tell it.
-    """
-    needed = {"bytes": ["comm/up_bytes", "comm/down_bytes"], "samples": ["active"]}.get(x, [x])
-    missing = [name for name in needed if name not in run.columns]
-    if missing:
-        raise ConfigError(f"x={x}: {run.folder} has no column {', '.join(missing)}")
-    if x in ("round", "update"):
-        return run.column(x)
-    if x == "samples":
-        return np.cumsum(_samples(run))
-    return np.cumsum(sum(np.nan_to_num(run.column(name)) for name in needed))
-
-
-def _samples(run: Run) -> np.ndarray:
-    """Samples gone through in each round, [T].
-
-    Where clients differ in size, participation.csv must say who trained; where they do not, `active` is enough.
-    """
-    sizes = records.sizes(run.folder)
-    client = run.config.get("client")
-    if sizes is None or not isinstance(client, dict) or "batch_size" not in client:
-        raise ConfigError(f"x=samples: {run.folder} has no partition.json or no client settings; use x=round")
-    each = np.array([visits(int(n), client["batch_size"], client.get("epochs"), client.get("steps")) for n in sizes])
-    if (each == each[0]).all():
-        return np.nan_to_num(run.column("active")) * each[0]
-    masks = records.masks(run.folder, len(sizes))
-    rounds = run.column("round").astype(int)
-    if masks is None or not set(rounds) <= set(masks.rounds.tolist()):
-        raise ConfigError(
-            f"x=samples: the clients of {run.folder} differ in size ({sizes.min()} to {sizes.max()} samples) and no "
-            "participation.csv there says who trained; use x=round, update, bytes or seconds"
-        )
-    return masks.reported[np.searchsorted(masks.rounds, rounds)] @ each
+    bands, notes = _bands(made, x)
+    if not bands:
+        raise ConfigError(*(notes or [f"{made.data}: nothing to draw"]))
+    panels, rows, columns = made.panels, len(made.metrics), len(made.panels)
+    key = style.legend(made.groups)
+    # Some 70 characters of legend for one panel, 50 for each of several.
+    entries = key.rows({label for _, label, _ in bands}, 68 if columns == 1 else 20 + 50 * columns)
+    size = (1.0 + 2.9 * columns if columns > 1 else 4.6, 2.0 * rows + 0.5 + 0.17 * len(entries))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, sharex=True, sharey="row", squeeze=False)
+    for (metric, label, panel), one in bands.items():
+        # Markers stand apart between labels, so that lines that lie on each other still show.
+        apart = (0.12 * list(key.looks).index(label) / len(key.looks), 0.12) if len(one) > FEW else None
+        look = {"label": label, "markevery": apart, **key.looks[label]}
+        limits = (0, 1) if _accuracy(metric) else style.FREE
+        style.draw_band(axes[made.metrics.index(metric), panels.index(panel)], one, look, x != "round", limits)
+    for row, metric in zip(axes, made.metrics, strict=True):
+        row[0].set_ylabel(style.typeset(names.name(metric)))
+        for ax in row:
+            ax.grid(True)
+            if x in ("round", "update"):
+                ax.xaxis.set_major_locator(style.whole_numbers())
+            if logx:
+                ax.set_xscale("log", nonpositive="mask")
+            else:  # every run begins at 0, wherever it was first evaluated
+                ax.update_datalim([(0, 0)], updatey=False)
+            if logy and not _accuracy(metric):
+                ax.set_yscale("log", nonpositive="mask")
+    if logy and (low := sorted({metric for (metric, _, _), one in bands.items() if (one["mean"] <= 0).any()})):
+        notes.append(f"logy=true: {', '.join(low)} has values <= 0, which a log axis cannot show")
+    if logx and any((one.index <= 0).any() for one in bands.values()):
+        notes.append("logx=true: the point at 0 cannot be shown")
+    for top, bottom, value in zip(axes[0], axes[-1], panels, strict=True):
+        bottom.set_xlabel(AXES[x])
+        if made.panel:
+            top.set_title(style.title(made.panel, value))
+    style.draw_legend(figure, entries)
+    return figure, notes
 
 
-def visits(n: int, batch_size: int, epochs: int | None, steps: int | None) -> int:
-    """Samples that a client with n of them goes through in a round: epochs·n, or `steps` batches of whole epochs."""
-    if steps is None:
-        return n * (epochs or 0)
-    epoch, rest = divmod(steps, math.ceil(n / batch_size))
-    return epoch * n + min(rest * batch_size, n)
+def _accuracy(metric: str) -> bool:
+    return "acc" in metric.split("/")
 
 
-def band(runs: Sequence[Run], metric: str, x: str = "round") -> Band:
-    """Mean and std of a metric over runs of one setting, as far as all of them go.
-
-    x=round: at the rounds in which any run was evaluated; one that was not holds its last value.
-    Otherwise: each run is the step function that holds a value until the next evaluation (of several rows with equal x
-    the last counts); the grid is the union of all x at which one of them changes, from where all have begun to where
-    the first one ends, and the mean on it is exact.
-    """
-    lines = []
-    for run in runs:
-        at, given = axis(run, x), run.given(metric)
-        y = held(run.column(metric), given)
-        lines.append((at, y, given))
-    begin = max((at[given.argmax()] for at, _, given in lines if given.any()), default=math.inf)
-    end = min(at[-1] for at, _, _ in lines)
-    empty = any(not given.any() for _, _, given in lines)
-    grid = np.unique(np.concatenate([at[given] for at, _, given in lines]))
-    grid = grid[(grid >= begin) & (grid <= end)] if not empty else grid[:0]
-    if x != "round" and len(grid) and grid[-1] < end:
-        grid = np.append(grid, end)  # the last value holds up to there
-    values = np.array([y[np.searchsorted(at, grid, side="right") - 1] for at, y, _ in lines])
-    return Band(grid, *mean_std(values.reshape(len(runs), len(grid))), len(runs), x != "round")
-
-
-def mean_std(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over the first axis; the std with ddof = 1, NaN for one seed. What is not finite makes a gap in both."""
-    values = np.where(np.isfinite(values), values, math.nan)
-    std = values.std(0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], math.nan)
-    return values.mean(0), std
-
-
-def value_at(run: Run, metric: str, round: int) -> float:
-    """The metric as last evaluated at or before `round`; NaN where it was not."""
-    upto = run.column("round") <= round
-    if not upto.any():
-        return math.nan
-    return float(held(run.column(metric), run.given(metric))[upto][-1])
+def _bands(made: Comparison, x: str) -> tuple[dict[tuple[str, str, Any], pd.DataFrame], list[str]]:
+    """By metric, label and panel; and notes on those that there are not."""
+    bands: dict[tuple[str, str, Any], pd.DataFrame] = {}
+    notes: list[str] = []
+    for metric in made.metrics:
+        for g in made.having(metric):
+            try:
+                one = band(g.runs, metric, x)
+            except ConfigError as error:
+                notes += error.faults
+                continue
+            if one["mean"].notna().any():
+                bands[metric, g.label, g.panel] = one
+            else:
+                notes.append(f"{g.label}: {metric} has no finite value that all its runs share; no line")
+    return bands, list(dict.fromkeys(notes))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from run_folder import write
 
+from impatient import records
 from impatient.checks import ConfigError
-from impatient.plots import records
-from impatient.plots.curves import axis, band, held, value_at, visits
+from impatient.plots.bands import axis, band, value_at, visits
 from impatient.plots.runs import Run, read
 
 NAN = math.nan
@@ -23,51 +23,44 @@ def run(folder: Path, cfg: dict[str, Any] | None = None, **columns: list[Any]) -
     return made
 
 
-def test_cells_hold_the_last_evaluation() -> None:
-    values = np.array([9.0, 1.0, 9.0, NAN, 9.0, 3.0])
-    given = np.array([False, True, False, True, False, True])
-    np.testing.assert_array_equal(held(values, given), [NAN, 1, 1, NAN, NAN, 3])
-
-
 def test_mean_and_band_over_three_seeds(tmp_path: Path) -> None:
     """Round 1: 1, 2, 6: mean 3, squared deviations 4 + 1 + 9 = 14, std √(14/2) = √7. Round 3: 1, 1, 4: 2, √(6/2)."""
     values = ([None, 1, None, 1], [None, 2, None, 1], [None, 6, None, 4])
     made = band([run(tmp_path / str(i), a=list(v)) for i, v in enumerate(values)], "a")
-    assert made.x.tolist() == [1, 3]
-    assert made.mean.tolist() == [3, 2]
-    np.testing.assert_allclose(made.std, [math.sqrt(7), math.sqrt(3)])
-    assert (made.seeds, made.step) == (3, False)
+    assert made.index.tolist() == [1, 3]
+    assert made["mean"].tolist() == [3, 2]
+    np.testing.assert_allclose(made["std"], [math.sqrt(7), math.sqrt(3)])
 
 
 def test_one_seed_has_no_std(tmp_path: Path) -> None:
     made = band([run(tmp_path / "0", a=[1, 2])], "a")
-    assert made.mean.tolist() == [1, 2]
-    assert np.isnan(made.std).all()
+    assert made["mean"].tolist() == [1, 2]
+    assert np.isnan(made["std"]).all()
 
 
 def test_another_evaluation_period_is_carried_forward(tmp_path: Path) -> None:
     """Rounds 1, 2, 3 are those in which either was evaluated and both have begun; the second holds 10 in round 2."""
     runs = [run(tmp_path / "0", a=[1, 2, 3, 4]), run(tmp_path / "1", a=[None, 10, None, 20])]
     made = band(runs, "a")
-    assert made.x.tolist() == [1, 2, 3]
-    assert made.mean.tolist() == [6, 6.5, 12]
+    assert made.index.tolist() == [1, 2, 3]
+    assert made["mean"].tolist() == [6, 6.5, 12]
 
 
 def test_as_far_as_all_runs_go(tmp_path: Path) -> None:
     made = band([run(tmp_path / "0", a=[1, 2, 3]), run(tmp_path / "1", a=[3, 4])], "a")
-    assert made.x.tolist() == [0, 1]
-    assert made.mean.tolist() == [2, 3]
+    assert made.index.tolist() == [0, 1]
+    assert made["mean"].tolist() == [2, 3]
 
 
 def test_nan_is_a_gap(tmp_path: Path) -> None:
     made = band([run(tmp_path / "0", a=[1, "nan", 3]), run(tmp_path / "1", a=[1, 2, "inf"])], "a")
-    np.testing.assert_array_equal(made.mean, [1, NAN, NAN])
-    np.testing.assert_array_equal(made.std, [0, NAN, NAN])
+    np.testing.assert_array_equal(made["mean"], [1, NAN, NAN])
+    np.testing.assert_array_equal(made["std"], [0, NAN, NAN])
 
 
 def test_never_evaluated_together(tmp_path: Path) -> None:
     made = band([run(tmp_path / "0", a=[1, 2]), run(tmp_path / "1", a=[None, None])], "a")
-    assert len(made.x) == 0
+    assert len(made) == 0
 
 
 def test_the_mean_of_two_step_functions(tmp_path: Path) -> None:
@@ -75,22 +68,21 @@ def test_the_mean_of_two_step_functions(tmp_path: Path) -> None:
     ends at 5. On [2,3): (10+0)/2; [3,4): (20+0)/2; [4,5): (20+2)/2; at 5: (20+4)/2."""
     runs = [run(tmp_path / "0", seconds=[1, 2, 3], a=[10, 20, 30]), run(tmp_path / "1", seconds=[2, 2, 1], a=[0, 2, 4])]
     made = band(runs, "a", "seconds")
-    assert made.x.tolist() == [2, 3, 4, 5]
-    assert made.mean.tolist() == [5, 10, 11, 12]
-    assert made.step
+    assert made.index.tolist() == [2, 3, 4, 5]
+    assert made["mean"].tolist() == [5, 10, 11, 12]
 
 
 def test_held_rounds_share_an_update_and_the_last_counts(tmp_path: Path) -> None:
     """Update 0 in rounds 0 and 1, update 1 from round 2 on: one value each, the newest."""
     made = band([run(tmp_path / "0", update=[0, 0, 1, 1], a=[7, 7, 5, 4])], "a", "update")
-    assert made.x.tolist() == [0, 1]
-    assert made.mean.tolist() == [7, 4]
+    assert made.index.tolist() == [0, 1]
+    assert made["mean"].tolist() == [7, 4]
 
 
 def test_a_step_function_goes_on_to_where_the_run_ends(tmp_path: Path) -> None:
     made = band([run(tmp_path / "0", seconds=[1, 1, 1], a=[2, 1, None])], "a", "seconds")
-    assert made.x.tolist() == [1, 2, 3]
-    assert made.mean.tolist() == [2, 1, 1]
+    assert made.index.tolist() == [1, 2, 3]
+    assert made["mean"].tolist() == [2, 1, 1]
 
 
 def test_bytes_are_up_and_down_summed(tmp_path: Path) -> None:
