@@ -120,14 +120,17 @@ def datamodule(cfg: Config, parts: Parts) -> FederatedDataModule:
         cfg["num_clients"],
         Seeds(**cfg["seeds"]),
         cfg["weights"],
+        parts.aggregator.knowledge,
     )
     try:
         dm.setup()
     except ConfigError as error:
         raise ConfigError(*(faults_of.full_name(cfg, fault) for fault in error.faults)) from error
     faults = []
-    if "prob" in parts.aggregator.knowledge and dm.availability.prob(0) is None:
-        faults.append("algo: this rule must know p_i, which this availability process does not; use another rule")
+    untold = sorted(parts.aggregator.knowledge - dm.availability.knows(0).keys())
+    if untold:
+        what = ", ".join("p_i" if name == "prob" else name for name in untold)
+        faults.append(f"algo: this rule must know {what}, which this availability process does not; use another rule")
     absent = dm.availability.absent().tolist()
     if parts.aggregator.waits and absent:
         some = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")

@@ -44,10 +44,10 @@ def faults_in(cfg: Config) -> list[str]:
     return faults
 
 
-def own_faults(rule: Aggregator, num_clients: int) -> list[str]:
-    """What the rule says against this number of clients; nothing where it cannot say it: then the law `api` tells."""
+def own_faults(trial: Trial) -> list[str]:
+    """What the rule says against these clients; nothing where it cannot say it: then the law `api` tells."""
     try:
-        return [fault for fault in rule.check(num_clients) if isinstance(fault, str)]
+        return [fault for fault in trial.make().check(trial.n, trial.client) if isinstance(fault, str)]
     except Exception:  # a rule may raise anything
         return []
 
@@ -78,7 +78,7 @@ def main(cfg: DictConfig) -> None:
         plain = composed.plain(cfg)
         check(*faults_in(plain))
         trial = Trial(partial(make_rule, plain.get("algo")), plain["num_clients"])
-        check(*own_faults(trial.make(), trial.n))
+        check(*own_faults(trial))
     except ConfigError as error:
         door.show_faults(error)
         sys.exit(1)

@@ -192,8 +192,8 @@ def cross_faults(cfg: Config, made: Mapping[str, Any]) -> list[str]:
     if integer("num_clients", n, 1):
         return []
     faults: list[str] = []
-    if made.get("algo"):
-        faults += made["algo"].check(n)
+    if made.get("algo") and made.get("client"):
+        faults += made["algo"].check(n, made["client"])
     if source is not None and made.get("partition"):
         faults += made["partition"].check(n, source.num_classes, source.num_train)
     if source is not None and made.get("availability"):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from impatient.availability.bernoulli import Bernoulli
+from impatient.messages import Population
 from impatient.participation import Participation
 
 #                 mask        tau(t, i), from tau(-1, i) = 0
@@ -122,7 +123,8 @@ def test_bernoulli_staleness_is_what_theory_says():
     # mean over t < T is E tau_bar_T = (q/p)·(1 - q·(1 - q^T)/(p·T)), averaged over the devices.
     p, devices, rounds = (0.2, 0.6), 1_000, 40
     process = Bernoulli([p[0]] * devices + [p[1]] * devices)
-    process.setup(torch.ones(2 * devices, 1, dtype=torch.int64), seed=0)
+    counts = torch.ones(2 * devices, 1, dtype=torch.int64)
+    process.setup(Population(counts, counts.sum(1)), seed=0)
     stats, history = Participation(2 * devices), []
     for t in range(rounds):
         available = process.mask(t)

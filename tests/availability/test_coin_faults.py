@@ -10,6 +10,7 @@ from impatient.availability.always import Always
 from impatient.availability.bernoulli import Bernoulli
 from impatient.availability.label_bernoulli import LabelBernoulli
 from impatient.checks import ConfigError
+from impatient.messages import Population
 
 
 @pytest.mark.parametrize(
@@ -82,8 +83,8 @@ def test_list_of_the_wrong_length():
 def test_data_without_classes():
     process = LabelBernoulli(0.1)
     with pytest.raises(ConfigError, match=r"this data has no classes; use availability=bernoulli"):
-        process.setup(torch.zeros(4, 0, dtype=torch.int64), 0)
+        process.setup(Population(torch.zeros(4, 0, dtype=torch.int64), torch.ones(4, dtype=torch.int64)), 0)
     # A coin that looks at no label is at home there.
     coin = Bernoulli(0.5)
-    coin.setup(torch.zeros(4, 0, dtype=torch.int64), 0)
+    coin.setup(Population(torch.zeros(4, 0, dtype=torch.int64), torch.ones(4, dtype=torch.int64)), 0)
     assert coin.mask(0).shape == (4,)

@@ -6,6 +6,7 @@ import torch
 from impatient.availability.always import Always
 from impatient.availability.bernoulli import Bernoulli
 from impatient.availability.label_bernoulli import LabelBernoulli
+from impatient.messages import Population
 
 
 def labels_of(*held, classes=10):
@@ -20,7 +21,7 @@ PAIRS = labels_of((3, 7), (0, 9), (8, 9), (5,), (1, 2), (2, 6), (4, 8), (9,))
 
 
 def ready(process, seed=0, labels=PAIRS):
-    process.setup(labels, seed)
+    process.setup(Population(labels, labels.sum(1)), seed)
     return process
 
 

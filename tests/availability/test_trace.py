@@ -9,6 +9,7 @@ import torch
 
 from impatient.availability.trace import Trace, read_trace
 from impatient.checks import ConfigError
+from impatient.messages import Population
 
 # Rounds x clients; client 3 never comes, and nobody does in round 2.
 TABLE = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
@@ -24,10 +25,15 @@ def write(path, table=TABLE):
     return str(path)
 
 
+def people(num_clients):
+    counts = torch.ones(num_clients, 10, dtype=torch.int64)
+    return Population(counts, counts.sum(1))
+
+
 def ready(path, on_end="wrap", num_clients=4):
     trace = Trace(path, on_end)
     assert trace.check(num_clients, 10) == []
-    trace.setup(torch.ones(num_clients, 10, dtype=torch.int64), 0)
+    trace.setup(people(num_clients), 0)
     return trace
 
 
@@ -35,7 +41,7 @@ def fault(path, num_clients=4):
     """The one fault of a file; set-up must tell the same."""
     (said,) = Trace(path).check(num_clients, 10)
     with pytest.raises(ConfigError) as error:
-        Trace(path).setup(torch.ones(num_clients, 10, dtype=torch.int64), 0)
+        Trace(path).setup(people(num_clients), 0)
     assert error.value.faults == [said]
     assert path in said
     return said

@@ -84,12 +84,12 @@ def test_an_error_of_no_rule_has_no_method() -> None:
 
 
 class CannotCheck(FedAvgAll):
-    def check(self, num_clients):
+    def check(self, num_clients, client):
         raise RuntimeError("[a] message\nof two lines")
 
 
 def test_a_rule_that_cannot_check_itself() -> None:
-    assert check.own_faults(CannotCheck(), 6) == []
+    assert check.own_faults(Trial(CannotCheck)) == []
     (line,) = judge(Trial(CannotCheck)).raised
     assert line.startswith(f"check raises RuntimeError: [a] message, at {__file__}:")
 
@@ -114,7 +114,7 @@ import torch
 from impatient.aggregators.fedavg_all import FedAvgAll
 class Mine(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": -report.delta.mean(0).double()}, {}
+        return {"update": report.update.mean(0).double()}, {}
 """
 
 

@@ -16,7 +16,7 @@ from impatient.aggregators.mifa import MIFA
 from impatient.availability.label_bernoulli import LabelBernoulli
 from impatient.data.digits import Digits
 from impatient.engine.local import LocalSGD
-from impatient.messages import RoundInfo
+from impatient.messages import Population, RoundInfo
 from impatient.models.logistic import Logistic
 from impatient.rng import torch_stream
 
@@ -118,7 +118,7 @@ def test_sampling(theirs, ours, size):
     weight = torch.full((N,), 1 / N, dtype=torch.float64)
 
     def cohort(update):  # departure: drawn from a stream of its own, not from the one the coins have just reseeded
-        drawn = rule.cohort(RoundInfo(0, update, LR, N, torch.zeros(N, dtype=torch.bool), weight, None))
+        drawn = rule.cohort(RoundInfo(0, update, LR, N, torch.zeros(N, dtype=torch.bool), weight))
         return np.flatnonzero(drawn.numpy())
 
     assert_same(ours(rule, masks), trainers.sampling(start, masks, cohort))
@@ -146,6 +146,6 @@ def test_their_seeds_share_their_coins():
     ours = []
     for seed in (5, 6):
         process = LabelBernoulli(pmin=0.2)
-        process.setup(torch.ones(N, 10, dtype=torch.int64), seed)
+        process.setup(Population(torch.ones(N, 10, dtype=torch.int64), torch.full((N,), 10)), seed)
         ours.append(process.mask(0))
     assert not torch.equal(*ours)

@@ -1,11 +1,12 @@
 """When devices are there: the plug-in API of an availability process."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from impatient.messages import Ids
+from impatient.messages import Ids, Population
 from impatient.rng import stream
 
 
@@ -18,12 +19,9 @@ class Availability(ABC):
     num_clients: int
     seed: int
 
-    def setup(self, labels: Tensor, seed: int) -> None:
-        """Learn whom it is about: labels, counts int64 [N, C] (C = 0 without classes), and the seed.
-
-        Raises ConfigError where the config and the clients do not go together.
-        """
-        self.num_clients, self.seed = len(labels), seed
+    def setup(self, population: Population, seed: int) -> None:
+        """Learn whom it is about, and the seed. Raises ConfigError where the config and the clients do not fit."""
+        self.num_clients, self.seed = len(population.sizes), seed
 
     def check(self, num_clients: int, num_classes: int | None) -> list[str]:
         """Faults that show before any data is read; none by default."""
@@ -35,6 +33,19 @@ class Availability(ABC):
 
     def prob(self, round: int) -> Tensor | None:
         """The true p_i(t), float64 [N], where the process has one."""
+        return None
+
+    def knows(self, round: int) -> Mapping[str, Tensor]:
+        """What a rule that asks may be told; prob, where there is one."""
+        prob = self.prob(round)
+        return {} if prob is None else {"prob": prob}
+
+    def returns(self, round: int) -> Tensor:
+        """Whose answer gets through, if asked: bool [N]; everybody's by default."""
+        return torch.ones(self.num_clients, dtype=torch.bool)
+
+    def work(self, round: int) -> Tensor | None:
+        """The share of its local steps that a device makes: float64 [N] in [0, 1]; None, by default: all of them."""
         return None
 
     def absent(self) -> Ids:

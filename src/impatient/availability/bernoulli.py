@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from impatient.availability.base import Independent
 from impatient.checks import ConfigError, check, number
+from impatient.messages import Population
 from impatient.rng import stream
 
 
@@ -35,9 +35,9 @@ class Bernoulli(Independent):
             return [f"availability.p has {len(self.given)} entries: give num_clients={num_clients}, or one number"]
         return []
 
-    def setup(self, labels: Tensor, seed: int) -> None:
+    def setup(self, population: Population, seed: int) -> None:
         """Fix p [N]."""
-        super().setup(labels, seed)
+        super().setup(population, seed)
         if self.p_range is not None:
             low, high = self.p_range
             self.p = torch.from_numpy(stream(seed, "availability/p").uniform(low, high, self.num_clients))

@@ -1,10 +1,10 @@
 """Availability tied to labels: the process of the MIFA paper."""
 
 import torch
-from torch import Tensor
 
 from impatient.availability.base import Independent
 from impatient.checks import ConfigError, check, number, one_of
+from impatient.messages import Population
 
 
 class LabelBernoulli(Independent):
@@ -26,12 +26,13 @@ class LabelBernoulli(Independent):
         )
         self.pmin, self.formula, self.label = pmin, formula, label
 
-    def setup(self, labels: Tensor, seed: int) -> None:
+    def setup(self, population: Population, seed: int) -> None:
         """Read off the labels. Raises ConfigError where there are no classes."""
-        super().setup(labels, seed)
-        classes = labels.shape[1]
+        super().setup(population, seed)
+        classes = population.counts.shape[1]
         if classes == 0:
             raise ConfigError("availability=label_bernoulli: this data has no classes; use availability=bernoulli")
+        labels = population.counts
         counts = labels if self.label == "most_frequent" else (labels > 0).to(torch.int64)
         rise = counts.argmax(1).to(torch.float64) / max(classes - 1, 1)
         if self.formula == "code":

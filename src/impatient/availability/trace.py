@@ -12,7 +12,7 @@ from torch import Tensor
 from impatient.availability.base import Availability
 from impatient.checks import ConfigError, check, one_of
 from impatient.machine import free_bytes
-from impatient.messages import Ids
+from impatient.messages import Ids, Population
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ class Trace(Availability):
             return error.faults
         return []
 
-    def setup(self, labels: Tensor, seed: int) -> None:
+    def setup(self, population: Population, seed: int) -> None:
         """Read the file."""
-        super().setup(labels, seed)
+        super().setup(population, seed)
         self.table = torch.from_numpy(read_trace(Path(self.path), self.num_clients))
         log.info("trace of %d rounds from %s, then: %s", len(self.table), self.path, self.on_end)
 

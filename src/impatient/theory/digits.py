@@ -14,7 +14,7 @@ from impatient.data.rounds import Batches, Batching
 from impatient.engine.auto import EngineChoice
 from impatient.engine.local import Engine, LocalSGD, Task
 from impatient.flat import FlatModel, cross_entropy
-from impatient.messages import Ids
+from impatient.messages import Ids, Population
 from impatient.models.logistic import Logistic
 from impatient.rng import torch_stream
 from impatient.theory.processes import probabilities
@@ -57,7 +57,7 @@ class DigitsTask:
     def availability(self, pmin: float) -> np.ndarray:
         """p_i = p_min + (1 - p_min)·(smallest label)/9, float64 [N], as in the paper."""
         process = LabelBernoulli(pmin)
-        process.setup(torch.from_numpy(self.owners.labels), 0)
+        process.setup(Population(torch.from_numpy(self.owners.labels), torch.from_numpy(self.owners.sizes)), 0)
         return probabilities(process.p.numpy())
 
     def federation(self, batch: int, steps: int, seed: int) -> Federation:

@@ -6,6 +6,7 @@ import torch
 from impatient.availability.label_bernoulli import LabelBernoulli
 from impatient.checks import check, one_of
 from impatient.data.partition.two_class import draw, shards_per_class
+from impatient.messages import Population
 
 SPLITS = {"mnist": 16, "cifar10": 7}
 """The authors' seed of each split."""
@@ -22,7 +23,7 @@ def paper_availability(split: str, pmin: float) -> np.ndarray:
     for row, pair in zip(counts, picks, strict=True):
         row[[c for c, _ in pair]] = 1
     process = LabelBernoulli(pmin)
-    process.setup(counts, 0)
+    process.setup(Population(counts, counts.sum(1)), 0)
     return process.p.numpy()
 
 

@@ -11,11 +11,13 @@ from torch import Tensor
 from impatient.aggregators.base import Aggregator
 from impatient.checks import ConfigError
 from impatient.data.rounds import Batches
-from impatient.engine.local import Engine, LocalSGD, Task, Work, descend
+from impatient.engine.batched import Batched, Gradients
+from impatient.engine.local import Engine, LocalSGD, Task, Work
 from impatient.memory import ClientMemory
-from impatient.messages import ClientPlan, ClientReport, Flat, Ids, RoundInfo
+from impatient.messages import Flat, Ids
 from impatient.rng import stream
-from impatient.round import ask_clients
+from impatient.round import Federation as WholeRound
+from impatient.round import Round, ServerState
 
 Rate = Callable[[int], float]
 """The client step size η of an update, counted from 0."""
@@ -23,7 +25,7 @@ Rate = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Federation:
-    """N clients and how they train: engine, task and sgd as in `ask_clients`; draw(ids, round) gives their batches."""
+    """N clients and how they train: engine, task and sgd as in a round; draw(ids, round) gives their batches."""
 
     num_clients: int
     engine: Engine
@@ -55,43 +57,37 @@ def play(
 
     Raises ConfigError where rule and clients do not go together.
     """
-    faults = rule.check(clients.num_clients)
+    n, sgd = clients.num_clients, Scheduled(**vars(clients.sgd), schedule=rate)
+    faults = rule.check(n, sgd)
     if "prob" in rule.knowledge and prob is None:
         faults.append("rule: must know the availability p_i; give prob, or take another rule")
     if faults:
         raise ConfigError(*faults)
-    n, w = clients.num_clients, start
     weight = torch.full((n,), 1 / n, dtype=torch.float64)
-    told = None if prob is None else torch.as_tensor(prob, dtype=torch.float64)
-    state, memory, update = rule.init(w, n), ClientMemory(rule.slots, n, w, dtype=w.dtype), 0
+    told = {} if prob is None else {"prob": torch.as_tensor(prob, dtype=torch.float64)}
+    chunk = clients.engine.chunk
+    federation = WholeRound(rule, clients.engine, clients.task, sgd, weight, clients.draw, chunk=chunk)
+    server, w = ServerState(rule.init(start, n), ClientMemory(rule.slots, n, start, dtype=start.dtype)), start
+
+    def move(direction: Flat | None) -> Flat:
+        nonlocal w
+        w = w if direction is None else w - direction.to(w.dtype)
+        return w
+
     for round, there in enumerate(masks):
+        played = federation.play(server, Round(round, torch.as_tensor(there), told), w, move)
+        yield Played(w, server.update, played.answers.reported)
 
-        def draw(some: Ids, at: int = round) -> Batches:
-            return clients.draw(some, at)
 
-        info = RoundInfo(round, update, rate(update), n, torch.as_tensor(there), weight, told)
-        ids = rule.select(state, info)
-        answers = ask_clients(
-            rule,
-            state,
-            memory,
-            clients.engine,
-            clients.task,
-            clients.sgd,
-            w,
-            ids,
-            draw,
-            info,
-            seed=0,
-            chunk=clients.engine.chunk,
-        )
-        direction, state = rule.step(state, answers.sums, w, answers.reported, info)
-        if direction is not None:
-            w, update = w - direction.to(w.dtype), update + 1
-        late = rule.after(state, w, info)
-        if late is not None:
-            memory.write(*late)
-        yield Played(w, update, answers.reported)
+@dataclass(frozen=True)
+class Scheduled(LocalSGD):
+    """Local steps whose size is a function of the update alone."""
+
+    schedule: Rate = float
+
+    def rate(self, round: int, update: int) -> float:
+        """η of this update."""
+        return self.schedule(update)
 
 
 @dataclass(frozen=True)
@@ -135,25 +131,25 @@ class Quadratics:
 
 
 @dataclass(frozen=True)
-class Bowls(Engine):
+class Bowls(Batched):
     """The local steps on quadratics."""
 
     clients: Quadratics
     repeat: int
     chunk = 1 << 20
 
-    def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
-        """See Engine.run; batches are not looked at but for their number."""
-        ids, count, (a, steps) = work.ids, work.count, work.count.shape
-        u, h = (torch.from_numpy(table)[ids].to(params) for table in (self.clients.u, self.clients.h))
-        drawn = self.clients.draws(work.round, self.repeat + 1, steps)[self.repeat]
-        noise = torch.from_numpy(drawn)[ids].to(params)
-        start = params.expand(a, -1) if plan.start is None else plan.start
-        w, losses = start.clone(), []
-        for k in range(steps):
-            losses.append(0.5 * (h * (w - u).square()).sum(1))
-            descend(w, h * (w - u) + noise[:, k], start, plan.shift, plan.prox, work.lr, work.sgd, None)
-        return ClientReport(ids, w - start, (count > 0).sum(1), count.sum(1), torch.stack(losses).mean(0), losses[0])
+    def gradients(self, task: Task, work: Work, w: Tensor) -> Gradients:
+        """See Batched.gradients; batches are not looked at but for their number."""
+        u, h = (torch.from_numpy(table)[work.ids].to(w) for table in (self.clients.u, self.clients.h))
+        drawn = self.clients.draws(work.round, self.repeat + 1, work.count.shape[1])[self.repeat]
+        noise = torch.from_numpy(drawn)[work.ids].to(w)
+
+        def gradient(k: int, busy: Tensor | None) -> tuple[Tensor, Tensor]:
+            at = slice(None) if busy is None else busy
+            off = w[at] - u[at]
+            return h[at] * off + noise[at, k], 0.5 * (h[at] * off.square()).sum(1)
+
+        return gradient
 
 
 def _unread(ids: Tensor, steps: int) -> Batches:
