@@ -52,9 +52,12 @@ class Batched(Engine):
                 total[at] += grad
             if last is not None:
                 last[at] = grad
-            loss[at] += value
             if k == 0:
                 loss_start[at] = value
+            if busy is None:
+                loss += value
+            else:
+                loss[at] += value
         done = (count > 0).sum(1).to(device)
         divisor = done.clamp(min=1).to(loss)
         mean = None if total is None else total / divisor.unsqueeze(1)
