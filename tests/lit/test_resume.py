@@ -42,7 +42,7 @@ def same(a: Any, b: Any) -> None:
         assert torch.equal(value, b.module.kept.state[key]), key
     for key, table in a.module.kept.memory.tables.items():
         assert torch.equal(table, b.module.kept.memory.tables[key]), key
-    assert a.module.participation.mask_hash == b.module.participation.mask_hash
+    assert a.module.ledger.participation.mask_hash == b.module.ledger.participation.mask_hash
     assert a.trainer.global_step == b.trainer.global_step
 
 

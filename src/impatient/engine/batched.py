@@ -27,7 +27,7 @@ class Batched(Engine):
         count, device = work.count, params.device
         a, steps = count.shape
         start = params.expand(a, -1) if plan.start is None else plan.start
-        plan, w = replace(plan, start=start), start.clone()
+        plan, w = replace(plan, start=start, steps=None), start.clone()  # the steps are in count
         velocity = torch.zeros_like(w) if work.sgd.momentum else None
         total = torch.zeros_like(w) if "grad" in work.needs else None
         last = torch.zeros_like(w) if "grad_last" in work.needs else None

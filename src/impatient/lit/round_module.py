@@ -1,7 +1,5 @@
 """One federated round as a LightningModule with manual optimization."""
 
-import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
@@ -17,13 +15,11 @@ from impatient.evaluation import Evaluator
 from impatient.flat import FlatModel
 from impatient.lit.checkpoint import check_same_run
 from impatient.lit.datamodule import FederatedDataModule
+from impatient.lit.ledger import Ledger
 from impatient.memory import DTYPES, ClientMemory, MemorySettings
-from impatient.messages import Flat, Protocols, RoundInfo, State
-from impatient.participation import Participation
+from impatient.messages import Flat, State
 from impatient.ranks import Ranks
-from impatient.round import Federation, Played, Round, ServerState
-
-log = logging.getLogger(__name__)
+from impatient.round import Federation, Round, ServerState
 
 
 class FederatedRound(L.LightningModule):
@@ -53,7 +49,6 @@ class FederatedRound(L.LightningModule):
         self.engine_choice, self.memory_settings = engine or EngineChoice(), memory or MemorySettings()
         self.eval_every, self.skip_bad = eval_every, on_bad_update == "skip"
         self.identity = dict(identity or {})
-        self.sent = {"comm/up_bytes_total": 0, "comm/down_bytes_total": 0}
         self.row: dict[str, float] = {}
         self.reported = torch.empty(0, dtype=torch.int64)
         self.evaluated: dict[str, float] = {}
@@ -98,13 +93,12 @@ class FederatedRound(L.LightningModule):
         dtype = DTYPES[self.memory_settings.dtype]
         memory = ClientMemory(self.aggregator.slots, dm.num_clients, params, device, dtype, self.ranks)
         self.kept = ServerState(self._state(params), memory)
-        self.participation = Participation(dm.num_clients)
+        self.ledger = Ledger(self.aggregator, self.flat.num_params, dm.num_clients)
         if self._restored is not None:
-            for name in ("row", "sent", "evaluated"):
-                setattr(self, name, self._restored[name])
+            self.row, self.evaluated = self._restored["row"], self._restored["evaluated"]
             self.kept.update = self._restored["update"]
             self.kept.memory.load_state_dict(self._restored["memory"])
-            self.participation.load_state_dict(self._restored["participation"])
+            self.ledger.load_state_dict(self._restored)
             self._restored = None
 
     def _state(self, params: Flat) -> State:
@@ -123,10 +117,8 @@ class FederatedRound(L.LightningModule):
     @property
     def columns(self) -> list[str]:
         """Every metric a row may have."""
-        now = ["round", "update", "lr", "available", "active", "seconds"]
-        now += ["client/loss", "direction_norm", "bad_updates"]
-        comm = [f"comm/{name}_bytes" for name in ("up", "down", "server", "client")]
-        return [*now, *self.evaluator.names, *self.participation.metrics(), *comm]
+        before, after = self.ledger.columns
+        return [*before, *self.evaluator.names, *after]
 
     # the round -------------------------------------------------------------------------------------------------------
 
@@ -136,11 +128,10 @@ class FederatedRound(L.LightningModule):
         self.model.train()
         played = self.federation.play(self.kept, batch, self.flat.get(), self._move)
         self.reported = played.answers.reported
-        self.participation.record(batch.available, self.reported, played.direction is not None)
-        seconds = time.perf_counter() - started
-        self._warn_if_stuck(played.info)
-        self.row = self._row(played, seconds)
-        if (batch.round + 1) % self.eval_every == 0 or batch.round + 1 == self.trainer.max_steps:
+        self.row = self.ledger.record(played, self.kept.update, time.perf_counter() - started)
+        last = batch.round + 1 == self.trainer.max_steps
+        self.ledger.warn_if_stuck(played, self.kept.state, unmoved=last and self.kept.update == 0)
+        if last or (batch.round + 1) % self.eval_every == 0:
             self.evaluated = self.evaluator(self.aggregator.model(self.kept.state, self.flat.get()))
             self.row |= self.evaluated
         for logger in self.trainer.loggers:
@@ -155,44 +146,11 @@ class FederatedRound(L.LightningModule):
         cast(Any, self.optimizers()).step()
         return self.flat.get()
 
-    def _row(self, played: Played, seconds: float) -> dict[str, float]:
-        info, answers, direction = played.info, played.answers, played.direction
-        traffic = next(iter(self._traffic(len(played.selected), len(answers.reported)).values()))
-        self.sent["comm/up_bytes_total"] += traffic.up
-        self.sent["comm/down_bytes_total"] += traffic.down
-        return {
-            "round": info.round, "update": self.kept.update, "lr": info.lr, "available": int(info.available.sum()),
-            "active": len(answers.reported), "seconds": seconds, "client/loss": answers.loss,
-            "direction_norm": 0.0 if direction is None else float(direction.norm()), "bad_updates": answers.skipped,
-            **self.participation.metrics(),
-            "comm/up_bytes": traffic.up, "comm/down_bytes": traffic.down,
-            "comm/server_bytes": traffic.server, "comm/client_bytes": traffic.client,
-        }  # fmt: skip
-
-    def _warn_if_stuck(self, info: RoundInfo) -> None:
-        held, last = self.participation.held_in_a_row, info.round + 1 == self.trainer.max_steps
-        unmoved = last and self.kept.update == 0
-        if unmoved or (held >= 50 and math.log2(held / 50).is_integer()):  # after 50, 100, 200, …
-            awaited = list(map(str, self.aggregator.awaited(self.kept.state, info).tolist()))
-            more = " …" if len(awaited) > 10 else ""
-            whom = f"waiting for device(s) {', '.join(awaited[:10])}{more}" if awaited else "nobody is there"
-            ends = "; the run ends with the model as it was initialised: it needs more rounds" if unmoved else ""
-            rounds = f"{held} round{'s' * (held != 1)}"
-            log.warning("round %d: held for %s, %s%s", info.round, rounds, whom, ends)
-
-    def _traffic(self, selected: int, reported: int) -> Protocols:
-        return self.aggregator.traffic(selected, reported, self.flat.num_params, self.data.num_clients)
-
     def summary(self) -> dict[str, Any]:
-        """What a finished run reports: the last evaluation, staleness over the run, bytes under each protocol."""
-        kept = {
-            f"comm/{protocol}/{side}_bytes": value
-            for protocol, traffic in self._traffic(0, 0).items()
-            for side, value in (("server", traffic.server), ("client", traffic.client))
-        }
+        """What a finished run reports: the last evaluation, and what its rounds left behind."""
         done: dict[str, Any] = {k: self.row[k] for k in ("round", "update", "lr") if k in self.row}
-        hashes = {**self.data.hashes(), "hash/masks": self.participation.mask_hash}
-        return {**done, **self.evaluated, **self.participation.summary(), **self.sent, **kept, **hashes}
+        hashes = {**self.data.hashes(), "hash/masks": self.ledger.participation.mask_hash}
+        return {**done, **self.evaluated, **self.ledger.summary(), **hashes}
 
     # evaluation by itself, and checkpoints ---------------------------------------------------------------------------
 
@@ -211,11 +169,10 @@ class FederatedRound(L.LightningModule):
             "identity": dict(self.identity),
             "update": self.kept.update,
             "row": dict(self.row),
-            "sent": dict(self.sent),
             "evaluated": dict(self.evaluated),
             "state": dict(self.kept.state),
             "memory": self.kept.memory.state_dict(),
-            "participation": self.participation.state_dict(),
+            **self.ledger.state_dict(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
