@@ -9,6 +9,7 @@ from torch import Tensor
 
 from impatient.aggregators.fedavg_is import FedAvgIS
 from impatient.availability.bernoulli import Bernoulli
+from impatient.messages import Population
 
 THIRDS = [(i + 1) / 11 for i in range(10)]  # no multiple of 1/2^k, which a narrow dtype would keep
 
@@ -30,6 +31,10 @@ class Partial(Bernoulli):
     def __init__(self) -> None:
         super().__init__(THIRDS)
         self.asked: list[tuple[str, int]] = []
+
+    def setup(self, population: Population, seed: int) -> None:
+        super().setup(population, seed)
+        self.population = population
 
     def mask(self, round: int) -> Tensor:
         self.asked.append(("mask", round))
@@ -67,6 +72,14 @@ def test_the_loader_yields_what_the_rule_is_told(fit: Callable[..., Any], precis
         assert int(row["comm/down_bytes"]) == 2600 * int(row["available"])
         assert int(row["comm/up_bytes"]) == 2600 * int(row["active"])
         assert row["bad_updates"] == "0"
+
+
+def test_the_process_is_told_whom_it_is_about(fit: Callable[..., Any]) -> None:
+    process = Partial()
+    dm = fit(1, FedAvgIS(), process).dm
+    labels = [dm.data.y[torch.from_numpy(own)].bincount(minlength=10) for own in dm.clients.indices]
+    assert torch.equal(process.population.counts, torch.stack(labels))
+    assert process.population.sizes.tolist() == [len(own) for own in dm.clients.indices]
 
 
 def test_the_process_is_asked_by_the_loader_alone(fit: Callable[..., Any]) -> None:
