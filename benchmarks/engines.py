@@ -100,9 +100,8 @@ def with_engine(engine: Engine) -> Callable[[Workload, int], torch.Tensor]:
         for at in range(0, len(work.ids), CHUNK):
             some = slice(at, at + CHUNK)
             index, count = work.batches.index[some], work.batches.count[some]
-            out.append(
-                engine.run(work.task, params, ClientPlan(), Work(work.ids[some], index, count, SGD.lr, SGD, 0, 0)).delta
-            )
+            told = Work(work.ids[some], index, count, SGD.lr, SGD, 0, 0)
+            out.append(engine.run(work.task, params, ClientPlan(), told).update)
         return torch.cat(out)
 
     return run

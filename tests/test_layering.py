@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "impatient"
 FILES = sorted(PACKAGE.rglob("*.py"))
 BASE = {"messages", "flat", "rng", "checks", "ranks", "machine", "files"}
-ROOMS = {"aggregators", "availability", "data", "engine", "models"}
+ROOMS = {"aggregators", "availability", "data", "engine", "models", "server"}
 
 
 def imported(file: Path) -> set[str]:

@@ -9,6 +9,7 @@ from torchmetrics.functional.classification import multiclass_stat_scores
 from impatient.data.dataset import Clients, Dataset, Normalise
 from impatient.engine.local import gather
 from impatient.flat import FlatModel
+from impatient.messages import Flat
 from impatient.ranks import Ranks
 
 BATCH_ELEMENTS = 2**20  # input numbers in one evaluation batch: 1,337 MNIST images
@@ -57,14 +58,17 @@ class Evaluator:
         return train + test
 
     @torch.inference_mode()
-    def __call__(self) -> dict[str, float]:
-        """Evaluate the model as it is, in eval mode, and leave its mode as it was."""
+    def __call__(self, params: Flat | None = None) -> dict[str, float]:
+        """Evaluate in eval mode, the model as it is or at params [P]; parameters and mode are left as they were."""
         module = self.model.module
-        was_training = module.training
+        was_training, was = module.training, self.model.get()
         module.eval()
         try:
+            if params is not None:
+                self.model.set(params)
             return {**self._train(), **self._test()}
         finally:
+            self.model.set(was)
             module.train(was_training)
 
     def _train(self) -> dict[str, float]:

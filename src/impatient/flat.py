@@ -47,6 +47,12 @@ class FlatModel:
         """A copy of the module's parameters as one vector [P]."""
         return torch.cat([p.detach().reshape(-1) for p in self.params])
 
+    def set(self, flat: Tensor) -> None:
+        """Write a vector [P], in any float dtype, into the module's parameters."""
+        with torch.no_grad():
+            for p, value in zip(self.params, self.views(flat).values(), strict=True):
+                p.copy_(value)
+
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Named views [..., *shape] into flat [..., P]."""
         pieces = flat.split(self.sizes, dim=-1)

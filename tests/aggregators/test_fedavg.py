@@ -14,6 +14,7 @@ from impatient.aggregators.fedavg_is import FedAvgIS
 from impatient.aggregators.fedavg_sampling import FedAvgSampling
 from impatient.checks import ConfigError
 from impatient.contract.federation import Server, line, shares, table
+from impatient.engine.local import LocalSGD
 from impatient.messages import RoundInfo
 
 EQUAL, SIZED = shares(1, 1, 1), shares(1, 2, 5)
@@ -47,7 +48,7 @@ def test_two_of_three_by_hand(rule, weight, expected):
 
 def test_importance_sampling_must_know_p():
     assert FedAvgIS.knowledge == {"prob"}
-    with pytest.raises(ValueError, match="p_i"):
+    with pytest.raises(KeyError, match="prob"):
         Server(FedAvgIS(), line(3, 6, 9)).run(MASKS)
 
 
@@ -137,7 +138,7 @@ def test_cohort_size_is_checked():
     for bad in (0, -1, 2.5, True):
         with pytest.raises(ConfigError, match="cohort_size"):
             FedAvgSampling(cohort_size=bad)
-    assert FedAvgSampling(cohort_size=3).check(3) == []
-    (fault,) = FedAvgSampling(cohort_size=4).check(3)
+    assert FedAvgSampling(cohort_size=3).check(3, LocalSGD(0.1)) == []
+    (fault,) = FedAvgSampling(cohort_size=4).check(3, LocalSGD(0.1))
     assert "cohort_size=4" in fault
     assert "num_clients=3" in fault

@@ -155,7 +155,7 @@ def test_ten_thousand_small_changes_do_not_drift(rows: torch.dtype):
         ids = rule.select(state, info)
         change = torch.from_numpy(stream(0, "change", t).standard_normal((len(ids), p))).float()
         report = report_of(ids, p, torch.float32)
-        report.delta.copy_(-1 + 1e-3 * change)  # updates of about 1 that change by a thousandth
+        report.update.copy_(1 - 1e-3 * change)  # updates of about 1 that change by a thousandth
         sums, new = rule.collect(state, memory.read(ids, "cpu"), w, report, info)
         memory.write(ids, new)
         _, state = rule.step(state, sums, w, ids, info)
@@ -173,6 +173,6 @@ def test_options_are_checked():
 
 def test_traffic_of_both_forms():
     # 2 of 5 devices, 10 float32 parameters: 40 bytes a model, 80 each way.
-    array, delta = MIFA().traffic(2, 10, 5).values()
+    array, delta = MIFA().traffic(2, 2, 10, 5).values()
     assert (array.up, array.down, array.server, array.client) == (80, 80, 5 * 40 + 40, 0)  # the table and the model
     assert (delta.up, delta.down, delta.server, delta.client) == (80, 80, 2 * 40, 40)  # Ḡ and the model; its last one

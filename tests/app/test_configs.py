@@ -10,9 +10,11 @@ import torch
 from hydra import compose, initialize_config_dir
 
 from commands import CONFIGS, config, faults
+from impatient.aggregators.mifa import MIFA
 from impatient.app import build
 from impatient.checks import ConfigError
 from impatient.lit.wandb_logger import group_of
+from impatient.messages import ClientSettings
 
 YAMLS = sorted(p for p in CONFIGS.rglob("*.yaml"))
 SHIPPED = [p for p in YAMLS if p.parent.name not in ("hydra", "configs", "study")]
@@ -111,6 +113,25 @@ def test_data_brings_the_papers_settings_and_the_command_line_wins() -> None:
 def test_faults_name_value_and_reason(overrides: Sequence[str], said: str) -> None:
     found = faults(*overrides)
     assert any(re.search(said, fault) for fault in found), found
+
+
+def test_a_rule_may_refuse_the_clients_optimizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(rule: MIFA, num_clients: int, client: ClientSettings) -> list[str]:
+        return [f"client.momentum={client.momentum}: of {num_clients}"] if client.momentum else []
+
+    monkeypatch.setattr(MIFA, "check", check)
+    assert faults("client.momentum=0.9") == ["client.momentum=0.9: of 100"]
+    build.validated(config())
+
+
+def test_what_the_process_cannot_tell_is_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MIFA, "knowledge", frozenset({"prob", "period"}))
+    cfg = config("num_clients=10")
+    with pytest.raises(ConfigError) as caught:
+        build.datamodule(cfg, build.validate(cfg))
+    assert caught.value.faults == [
+        "algo: this rule must know period, which this availability process does not; use another rule"
+    ]
 
 
 def test_all_faults_come_at_once() -> None:

@@ -10,7 +10,7 @@ from impatient.messages import ClientPlan, Slot
 
 class NoRoundInfo(FedAvgAll):
     def collect(self, state, rows, params, report):
-        return {"update": weighted_sum(torch.ones(len(report.ids)), -report.delta)}, {}
+        return {"update": weighted_sum(torch.ones(len(report.ids)), report.update)}, {}
 
 
 class Shadowed(FedAvgAll):
@@ -20,12 +20,12 @@ class Shadowed(FedAvgAll):
 
 class NumpySums(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": -report.delta.double().numpy().sum(0)}, {}
+        return {"update": report.update.double().numpy().sum(0)}, {}
 
 
 class FloatSums(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": float(report.delta.sum())}, {}
+        return {"update": float(report.update.sum())}, {}
 
 
 class BoolSums(FedAvgAll):
@@ -85,7 +85,7 @@ class RowOfEverybody(MIFA):
 
 class UndeclaredRows(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return super().collect(state, rows, params, report, info)[0], {"last": report.delta}
+        return super().collect(state, rows, params, report, info)[0], {"last": report.update}
 
 
 class WaitsIsAMethod(FedAvgAll):
@@ -101,7 +101,7 @@ class SendsNaN(FedAvgAll):
 class TellsNaN(FedAvgAll):
     slots = {"shift": Slot()}
 
-    def plan(self, state, rows, params, info):
+    def plan(self, state, ids, rows, params, info):
         return ClientPlan(shift=rows["shift"] / rows["shift"].norm())
 
 
@@ -132,7 +132,7 @@ BREAK_THE_API = [
 
 class CollectRaises(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": weighted_sum(torch.ones(1000), -report.delta)}, {}
+        return {"update": weighted_sum(torch.ones(1000), report.update)}, {}
 
 
 class BareAssert(FedAvgAll):
@@ -172,5 +172,5 @@ class NoSums(Aggregator):
 
 
 class DoesNotSay(MIFA):
-    def recomputed(self, rows, weight):
+    def recomputed(self, state, rows, weight):
         return {}

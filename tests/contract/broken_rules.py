@@ -15,7 +15,7 @@ from impatient.messages import ClientPlan, Traffic
 
 class MeanOfAChunk(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": -report.delta.sum(0).double() / max(1, len(report.ids))}, {}
+        return {"update": report.update.sum(0).double() / max(1, len(report.ids))}, {}
 
 
 class NoKeysForNobody(FedAvgAll):
@@ -25,7 +25,7 @@ class NoKeysForNobody(FedAvgAll):
 
 class StacksNobody(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": torch.stack([-row.double() for row in report.delta]).sum(0)}, {}
+        return {"update": torch.stack([-row.double() for row in report.update]).sum(0)}, {}
 
 
 class CentresTheRows(MIFA):
@@ -38,7 +38,7 @@ class CentresTheRows(MIFA):
 
 
 class TouchesAll(MIFA):
-    def after(self, state, params, info):
+    def after(self, state, before, params, reported, info):
         return torch.arange(info.num_clients), {"G": torch.zeros(info.num_clients, len(params))}
 
 
@@ -52,7 +52,7 @@ class RoundsTooLate(MIFA):
 
     def collect(self, state, rows, params, report, info):
         _, new = super().collect(state, rows, params, report, info)
-        exact = -report.delta / info.lr if self.normalise_by_lr else -report.delta
+        exact = report.update / info.lr if self.normalise_by_lr else report.update
         return {"change": info.weight[report.ids] @ (exact.double() - rows["G"].double())}, new
 
 
@@ -64,7 +64,7 @@ class SumsInFloat32(MIFA):
 
 
 class RecomputesAnother(MIFA):
-    def recomputed(self, rows, weight):
+    def recomputed(self, state, rows, weight):
         return {"average": weighted_sum(weight, rows["G"])}
 
 
@@ -124,7 +124,7 @@ class MovesTheModelItself(FedAvgAll):
 
 class NegatesTheReport(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": weighted_sum(info.weight[report.ids], report.delta.neg_())}, {}
+        return {"update": -weighted_sum(info.weight[report.ids], report.update.neg_())}, {}
 
 
 class PassesOnSelf(FedAvgAll):
@@ -147,13 +147,13 @@ LAST = {}
 class PassesThroughTheModule(FedAvgAll):
     """collect relies on plan having been called just before, for the same clients."""
 
-    def plan(self, state, rows, params, info):
+    def plan(self, state, ids, rows, params, info):
         LAST["lr"] = (1 + info.round) * info.lr
         return ClientPlan()
 
     def collect(self, state, rows, params, report, info):
         lr = LAST.get("lr", (1 + info.round) * info.lr)
-        return {"update": lr * weighted_sum(info.weight[report.ids], -report.delta)}, {}
+        return {"update": lr * weighted_sum(info.weight[report.ids], report.update)}, {}
 
 
 class ForgetsDtype(FedAvgAll):
@@ -169,13 +169,13 @@ class ForgetsDtype(FedAvgAll):
 
 
 class HalfBytes(FedAvgAll):
-    def traffic(self, num_selected, num_params, num_clients):
-        return {"plain": Traffic(num_selected * 0.5, num_selected * 0.5, 0, 0)}
+    def traffic(self, selected, reported, num_params, num_clients):
+        return {"plain": Traffic(selected * 0.5, selected * 0.5, 0, 0)}
 
 
 class BareTraffic(FedAvgAll):
-    def traffic(self, num_selected, num_params, num_clients):
-        return Traffic(num_selected, num_selected, 0, 0)
+    def traffic(self, selected, reported, num_params, num_clients):
+        return Traffic(selected, selected, 0, 0)
 
 
 class AwaitsUnsaid(FedAvgAll):

@@ -18,8 +18,8 @@ from impatient.messages import ClientPlan
 
 class DrawsFromTorch(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        noise = 1e-3 * torch.rand(report.delta.shape)
-        return {"update": weighted_sum(info.weight[report.ids], noise - report.delta)}, {}
+        noise = 1e-3 * torch.rand(report.update.shape)
+        return {"update": weighted_sum(info.weight[report.ids], noise + report.update)}, {}
 
 
 class DrawsFromNumpy(FedAvgAll):
@@ -89,7 +89,7 @@ class CountsOnSelf(FedAvgAll):
 
 
 class KnowsItsChunk(MIFA):
-    def plan(self, state, rows, params, info):
+    def plan(self, state, ids, rows, params, info):
         return ClientPlan(shift=torch.full_like(rows["G"], len(rows["G"])).to(params))
 
 

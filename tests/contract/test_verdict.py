@@ -84,7 +84,7 @@ def test_an_error_of_no_rule_has_no_method() -> None:
 
 
 class CannotCheck(FedAvgAll):
-    def check(self, num_clients):
+    def check(self, num_clients, client):
         raise RuntimeError("[a] message\nof two lines")
 
 
@@ -113,7 +113,7 @@ import torch
 from impatient.aggregators.fedavg_all import FedAvgAll
 class Mine(FedAvgAll):
     def collect(self, state, rows, params, report, info):
-        return {"update": -report.delta.mean(0).double()}, {}
+        return {"update": report.update.mean(0).double()}, {}
 """
 
 

@@ -70,11 +70,15 @@ class Federation:
         plan: ClientPlan | None = None,
         ids: list[int] | None = None,
         round: int = ROUND,
+        needs: tuple[str, ...] = (),
     ) -> ClientReport:
         """One round of the clients `ids` at client step size 0.1; the batches stay those of ROUND."""
         who = torch.arange(len(self.clients)) if ids is None else torch.tensor(ids, dtype=torch.int64)
         batches, plan, sgd = self.draw(who), plan or ClientPlan(), sgd or LocalSGD(lr=0.1)
-        return engine.run(self.task, self.params, plan, Work(who, batches.index, batches.count, 0.1, sgd, SEED, round))
+        if plan.steps is not None:
+            batches = batches.first(plan.steps)
+        work = Work(who, batches.index, batches.count, 0.1, sgd, SEED, round, frozenset(needs))
+        return engine.run(self.task, self.params, plan.cast(self.params), work)
 
 
 @pytest.fixture(scope="session")
@@ -112,6 +116,7 @@ def full_plan() -> Callable[[Federation], ClientPlan]:
         shape = (len(fed.clients), len(fed.params))
         start = fed.params + 0.05 * torch.randn(shape, generator=noise, dtype=fed.params.dtype)
         shift = 0.02 * torch.randn(shape, generator=noise, dtype=fed.params.dtype)
-        return ClientPlan(start=start, shift=shift, prox=0.3)
+        prox, rate = (torch.tensor(v, dtype=fed.params.dtype) for v in ([0.3, 0.0, 2.0, 0.1], [1.0, 0.5, 2.0, 1.5]))
+        return ClientPlan(start, shift, prox, rate, steps=torch.tensor([5, 2, 1, 20]))
 
     return build

@@ -11,11 +11,10 @@ from impatient.engine.local import LocalSGD
 from impatient.engine.loop import Loop
 from impatient.engine.vmap import Vmap
 from impatient.memory import ClientMemory
-from impatient.messages import RoundInfo
-from impatient.round import BadUpdateError, ask_clients
+from impatient.round import BadUpdateError, Federation, Round, ServerState
 
 ENGINES = [Loop(), Vmap()]
-SGD = LocalSGD(lr=0.1)
+SGD = LocalSGD(lr=0.1, lr_decay="none")
 BAD = 2
 
 
@@ -32,12 +31,11 @@ def ask(fed, engine, ids, chunk=3, skip_bad=False, fill=0.25):
     rule = MIFA("zero")
     memory = ClientMemory(rule.slots, 4, fed.params, dtype=torch.float64)
     memory.tables["G"].fill_(fill)
-    info = RoundInfo(3, 1, 0.1, 4, torch.ones(4, dtype=torch.bool), torch.full((4,), 0.25, dtype=torch.float64))
-    state = rule.init(fed.params, 4)
-    answers = ask_clients(
-        rule, state, memory, engine, fed.task, SGD, fed.params, torch.tensor(ids, dtype=torch.int64), fed.draw, info,
-        5, chunk, skip_bad,
-    )  # fmt: skip
+    weight = torch.full((4,), 0.25, dtype=torch.float64)
+    federation = Federation(rule, engine, fed.task, SGD, weight, lambda some, round: fed.draw(some), 5, chunk, skip_bad)
+    server = ServerState(rule.init(fed.params, 4), memory, update=1)
+    now = Round(3, torch.ones(4, dtype=torch.bool))
+    answers = federation.ask(server, now, fed.params, torch.tensor(ids, dtype=torch.int64))
     return answers, memory.tables["G"]
 
 
@@ -77,8 +75,8 @@ def test_only_bad_and_nobody_are_alike(spoiled, engine):
 def test_good_answers_are_folded_and_kept(federation, engine):
     fed = federation("logistic")
     answers, table = ask(fed, engine, [0, 1, 3], chunk=2)
-    delta = fed.run(engine, SGD, ids=[0, 1, 3]).delta
-    # MIFA keeps G = -delta/lr and sums a_i·(G_new - G_old), with a_i = 1/4 and G_old = 0.25.
-    torch.testing.assert_close(table[[0, 1, 3]], -delta / 0.1, rtol=0, atol=1e-10)
-    torch.testing.assert_close(answers.sums["change"], ((-delta / 0.1 - 0.25) / 4).sum(0), rtol=0, atol=1e-10)
+    update = fed.run(engine, SGD, ids=[0, 1, 3]).update
+    # MIFA keeps G = update/lr and sums a_i·(G_new - G_old), with a_i = 1/4 and G_old = 0.25.
+    torch.testing.assert_close(table[[0, 1, 3]], update / 0.1, rtol=0, atol=1e-10)
+    torch.testing.assert_close(answers.sums["change"], ((update / 0.1 - 0.25) / 4).sum(0), rtol=0, atol=1e-10)
     assert bool((table[2] == 0.25).all())

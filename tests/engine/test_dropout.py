@@ -20,9 +20,9 @@ def test_same_address_same_masks(federation, engine):
     before = torch.get_rng_state()
     again = fed.run(engine)
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(again.delta, first.delta)
+    assert torch.equal(again.update, first.update)
     # The batches are the same here: what differs in another round is the dropout masks alone.
-    assert not torch.equal(fed.run(engine, round=4).delta, first.delta)
+    assert not torch.equal(fed.run(engine, round=4).update, first.update)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -31,16 +31,16 @@ def test_dropout_acts_in_training_mode_only(federation, engine):
     noisy = fed.run(engine)
     fed.task.model.module.eval()
     quiet = [fed.run(e) for e in ENGINES]
-    assert not torch.allclose(noisy.delta, quiet[0].delta, atol=1e-3)
-    torch.testing.assert_close(quiet[1].delta, quiet[0].delta, rtol=0, atol=1e-10)
+    assert not torch.allclose(noisy.update, quiet[0].update, atol=1e-3)
+    torch.testing.assert_close(quiet[1].update, quiet[0].update, rtol=0, atol=1e-10)
 
 
 def test_loop_client_is_alone_with_its_masks(federation):
     fed = federation("dropout")
     together = fed.run(Loop())
     for i in range(4):
-        assert torch.equal(fed.run(Loop(), ids=[i]).delta[0], together.delta[i])
-    assert torch.equal(fed.run(Loop(), ids=[3, 1]).delta, together.delta[[3, 1]])
+        assert torch.equal(fed.run(Loop(), ids=[i]).update[0], together.update[i])
+    assert torch.equal(fed.run(Loop(), ids=[3, 1]).update, together.update[[3, 1]])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -50,4 +50,4 @@ def test_clients_have_masks_of_their_own(federation, engine):
     batches = fed.draw(torch.tensor([0, 0]))
     work = Work(torch.tensor([0, 1]), batches.index, batches.count, 0.1, LocalSGD(lr=0.1), 0, 0)
     report = engine.run(fed.task, fed.params, ClientPlan(), work)
-    assert not torch.equal(report.delta[0], report.delta[1])
+    assert not torch.equal(report.update[0], report.update[1])

@@ -18,21 +18,32 @@ from test_flat import Tempered
 ENGINES = [Loop(), Vmap()]
 FAST = [("logistic", Vmap()), ("lenet5", Vmap()), ("groupnorm", Vmap()), ("logistic", Linear())]
 FAST += [(name, Linear()) for name in ("pixels", "colours", "quadratic")]
-PLAIN, HEAVY = LocalSGD(lr=0.1), LocalSGD(lr=0.1, momentum=0.9, weight_decay=0.05)
+PLAIN, HEAVY = LocalSGD(lr=0.1), LocalSGD(lr=0.1, momentum=0.9, weight_decay=0.05, clip=0.5)
+GRADS = ("grad", "grad_last")
 CASES = {
     "plain": (PLAIN, ()),
     "momentum": (LocalSGD(lr=0.1, momentum=0.9), ()),
     "weight_decay": (LocalSGD(lr=0.1, weight_decay=0.05), ()),
     "start": (PLAIN, ("start",)),
     "shift": (PLAIN, ("shift",)),
+    "clip": (LocalSGD(lr=0.1, clip=0.5), ()),
     "prox": (PLAIN, ("prox",)),
-    "all": (HEAVY, ("start", "shift", "prox")),
+    "rate": (PLAIN, ("rate",)),
+    "steps": (PLAIN, ("steps",)),
+    "all": (HEAVY, ("start", "shift", "prox", "rate", "steps")),
 }
 
 
 def assert_same(a, b, atol):
     for field in fields(a):
-        torch.testing.assert_close(getattr(a, field.name), getattr(b, field.name), rtol=0, atol=atol)
+        one, other = getattr(a, field.name), getattr(b, field.name)
+        if one is None and other is None:
+            continue
+        torch.testing.assert_close(one, other, rtol=0, atol=atol)
+
+
+def some_of(report, ids):
+    return type(report)(*(None if (v := getattr(report, f.name)) is None else v[ids] for f in fields(report)))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -42,31 +53,63 @@ def test_equal_in_float64(federation, full_plan, name, engine, case):
     sgd, wanted = CASES[case]
     full = full_plan(fed)
     plan = ClientPlan(**{field: getattr(full, field) for field in wanted})
-    loop, fast = (fed.run(e, sgd, plan) for e in (Loop(), engine))
-    assert loop.delta.abs().max() > 0.01
-    assert_same(fast, loop, 1e-10)
+    loop, fast = (fed.run(e, sgd, plan, needs=GRADS) for e in (Loop(), engine))
+    assert loop.update.abs().max() > 0.01
+    assert loop.grad is not None
+    assert loop.grad_last is not None
+    assert_same(fast, loop, 1e-12)
+    if wanted or sgd is not PLAIN:  # each of them matters
+        plain = fed.run(engine, PLAIN, needs=GRADS)
+        assert not torch.allclose(plain.update, fast.update, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, Linear()])
+def test_without_momentum_the_update_is_the_sum_of_gradients(federation, engine):
+    """w_K = w_0 - lr·rate·Σ_k ∇_k, so update = lr·rate·K·grad; and one step's gradient is its first and its last."""
+    fed = federation("logistic")
+    rate = torch.tensor([1.0, 0.5, 2.0, 0.1], dtype=torch.float64)
+    report = fed.run(engine, LocalSGD(lr=0.1, weight_decay=0.05), ClientPlan(rate=rate), needs=GRADS)
+    scale = 0.1 * rate * report.steps
+    torch.testing.assert_close(report.update, scale.unsqueeze(1) * report.grad, rtol=0, atol=1e-12)
+    once = fed.run(engine, PLAIN, ClientPlan(steps=torch.ones(4, dtype=torch.int64)), needs=GRADS)
+    assert torch.equal(once.grad, once.grad_last)
+    assert once.steps.tolist() == [1] * 4
+    assert not torch.allclose(report.grad, report.grad_last, atol=1e-3)
+    assert fed.run(engine).grad is fed.run(engine).grad_last is None
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, Linear()])
+def test_steps_are_cut(federation, engine):
+    """Clients 0 to 3 have 6, 2, 2 and 10 batches: at most steps_i of them are walked through, none for 0."""
+    fed = federation("logistic")
+    report = fed.run(engine, PLAIN, ClientPlan(steps=torch.tensor([4, 0, 7, 1])), needs=GRADS)
+    assert report.steps.tolist() == [4, 0, 2, 1]
+    assert report.samples.tolist() == [10 + 10 + 3 + 10, 0, 14, 10]
+    assert not any(getattr(report, name)[1].any() for name in ("update", "loss", *GRADS))
+    nobody = fed.run(engine, PLAIN, ClientPlan(steps=torch.zeros(4, dtype=torch.int64)), needs=GRADS)
+    assert not nobody.update.any()
 
 
 @pytest.mark.parametrize(("name", "engine"), FAST)
 def test_close_in_float32(federation, full_plan, name, engine):
     fed = federation(name, torch.float32)
     loop, fast = (fed.run(e, HEAVY, full_plan(fed)) for e in (Loop(), engine))
-    assert loop.delta.dtype == fast.delta.dtype == torch.float32
+    assert loop.update.dtype == fast.update.dtype == torch.float32
     # The median: single entries may differ by more where a ReLU or a maximum sits on the edge.
-    assert (loop.delta - fast.delta).abs().median() < 1e-5
+    assert (loop.update - fast.update).abs().median() < 1e-5
 
 
 @pytest.mark.parametrize(("name", "engine"), [*FAST, ("logistic", Loop()), ("groupnorm", Loop())])
 def test_order_and_chunks_do_not_matter(federation, engine, name):
     fed = federation(name)
-    whole = fed.run(engine, HEAVY)
+    whole = fed.run(engine, HEAVY, needs=GRADS)
     order = [2, 3, 0, 1]
-    turned = fed.run(engine, HEAVY, ids=order)
+    turned = fed.run(engine, HEAVY, ids=order, needs=GRADS)
     assert turned.ids.tolist() == order
-    assert_same(turned, type(whole)(*(getattr(whole, f.name)[order] for f in fields(whole))), 1e-12)
+    assert_same(turned, some_of(whole, order), 1e-12)
     for ids in ([0, 2], [1], [3]):
-        some = fed.run(engine, HEAVY, ids=ids)
-        assert_same(some, type(whole)(*(getattr(whole, f.name)[ids] for f in fields(whole))), 1e-12)
+        some = fed.run(engine, HEAVY, ids=ids, needs=GRADS)
+        assert_same(some, some_of(whole, ids), 1e-12)
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, Linear()])
@@ -74,8 +117,8 @@ def test_nobody(federation, engine):
     fed = federation("logistic")
     before = torch.get_rng_state()
     report = fed.run(engine, HEAVY, ids=[])
-    assert report.delta.shape == (0, 650)
-    assert report.delta.dtype == torch.float64
+    assert report.update.shape == (0, 650)
+    assert report.update.dtype == torch.float64
     for name in ("ids", "steps", "samples"):
         assert getattr(report, name).shape == (0,)
         assert getattr(report, name).dtype == torch.int64
@@ -89,13 +132,14 @@ def test_nothing_given_is_changed(federation, full_plan, engine):
     plan = full_plan(fed)
     ids = torch.arange(4)
     batches = fed.draw(ids)
-    given = [fed.params, plan.start, plan.shift, ids, batches.index, batches.count, fed.task.x, fed.task.y]
+    given = [fed.params, plan.start, plan.shift, plan.prox, plan.rate]
+    given += [ids, batches.index, batches.count, fed.task.x, fed.task.y]
     copies = [tensor.clone() for tensor in given]
     module = fed.task.model.module
     for told in (plan, replace(plan, start=None)):
         report = engine.run(fed.task, fed.params, told, Work(ids, batches.index, batches.count, 0.1, HEAVY, 0, 0))
-        report.delta.add_(1)  # the answer is the caller's own: it shares no storage with what was given
-        assert not report.delta.requires_grad
+        report.update.add_(1)  # the answer is the caller's own: it shares no storage with what was given
+        assert not report.update.requires_grad
         assert all(torch.equal(now, before) for now, before in zip(given, copies, strict=True))
         assert not any(tensor.requires_grad for tensor in given)
         assert torch.equal(fed.task.model.get(), fed.params)
@@ -128,7 +172,7 @@ def test_padding_row_and_unused_layers_stay(federation):
     bags = replace(fed, task=task, params=params)
     loop, vmap = (bags.run(engine) for engine in ENGINES)
     for report in (loop, vmap):
-        moved = model.views(report.delta)
+        moved = model.views(report.update)
         assert not moved["words.weight"][:, 0].any()
         assert moved["words.weight"][:, 1:].any(-1).all(0).any()
         assert not moved["idle.weight"].any()
@@ -141,5 +185,5 @@ def test_scalar_parameter(federation):
     model = FlatModel(Tempered().to(torch.float64), cross_entropy)
     tempered = replace(fed, task=replace(fed.task, model=model), params=model.get())
     vmap, loop = tempered.run(Vmap(), HEAVY), tempered.run(Loop(), HEAVY)
-    assert bool(model.views(loop.delta)["scale"].all())
+    assert bool(model.views(loop.update)["scale"].all())
     assert_same(vmap, loop, 1e-10)

@@ -17,23 +17,30 @@ SGD = {
     "momentum": LocalSGD(lr=LR, momentum=0.9),
     "weight_decay": LocalSGD(lr=LR, weight_decay=0.05),
     "both": LocalSGD(lr=LR, momentum=0.9, weight_decay=0.05),
+    "clip": LocalSGD(lr=LR, momentum=0.9, weight_decay=0.05, clip=0.5),
 }
 
 
-def train_alone(module, x, y, batches, start, sgd, shift, prox):
-    """One client by the book. Shift and prox enter as terms of the loss: <shift, w> + prox/2·||w - start||²."""
+def train_alone(module, x, y, batches, start, sgd, shift, prox, rate):
+    """One client by the book. Shift and prox enter as terms of the loss: <shift, w> + prox/2·||w - start||².
+
+    With clip their gradient is added after that of the loss has been clipped.
+    """
     net = copy.deepcopy(module)
     vector_to_parameters(start.clone(), net.parameters())
-    optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=sgd.momentum, weight_decay=sgd.weight_decay)
+    optimizer = torch.optim.SGD(net.parameters(), lr=LR * rate, momentum=sgd.momentum, weight_decay=sgd.weight_decay)
     losses = []
     for batch in batches:
         optimizer.zero_grad()
         loss = F.cross_entropy(net(x[batch]), y[batch])
+        loss.backward()
+        if sgd.clip is not None:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), sgd.clip)
         w = parameters_to_vector(net.parameters())
-        (loss + shift @ w + prox / 2 * (w - start).square().sum()).backward()
+        (shift @ w + prox / 2 * (w - start).square().sum()).backward()
         optimizer.step()
         losses.append(loss.item())
-    return parameters_to_vector(net.parameters()).detach() - start, losses
+    return start - parameters_to_vector(net.parameters()).detach(), losses
 
 
 def expect_like_reference(fed, sgd, plan):
@@ -42,15 +49,18 @@ def expect_like_reference(fed, sgd, plan):
     start = fed.params.expand(a, p) if plan.start is None else plan.start
     shift = torch.zeros(a, p, dtype=torch.float64) if plan.shift is None else plan.shift
     for i, own in enumerate(fed.clients.indices):
-        batches = fed.batches_of(i)
-        delta, losses = train_alone(
-            fed.task.model.module, fed.task.x, fed.task.y, batches, start[i], sgd, shift[i], plan.prox
+        batches = fed.batches_of(i)[: None if plan.steps is None else plan.steps[i]]
+        prox = float(plan.prox[i]) if isinstance(plan.prox, torch.Tensor) else plan.prox
+        rate = 1.0 if plan.rate is None else float(plan.rate[i])
+        update, losses = train_alone(
+            fed.task.model.module, fed.task.x, fed.task.y, batches, start[i], sgd, shift[i], prox, rate
         )
-        torch.testing.assert_close(report.delta[i], delta, rtol=0, atol=1e-12)
+        torch.testing.assert_close(report.update[i], update, rtol=0, atol=1e-12)
         assert report.loss[i].item() == pytest.approx(sum(losses) / len(losses), abs=1e-12)
         assert report.loss_start[i].item() == pytest.approx(losses[0], abs=1e-12)
         assert report.steps[i] == len(batches)
-        assert report.samples[i] == 2 * len(own)  # two epochs
+        assert report.samples[i] == sum(map(len, batches))
+        assert plan.steps is not None or report.samples[i] == 2 * len(own)  # two epochs
 
 
 @pytest.mark.parametrize("sgd", SGD.values(), ids=SGD)
@@ -79,4 +89,4 @@ def test_one_step_by_hand(federation):
     weight, bias = fed.params[:640].view(10, 64), fed.params[640:]
     error = (x @ weight.T + bias).softmax(1) - F.one_hot(y, 10)
     grad = torch.cat([(error.T @ x).flatten(), error.sum(0)]) / 2
-    torch.testing.assert_close(report.delta[0], -LR * (grad + 0.1 * fed.params + 0.5), rtol=0, atol=1e-12)
+    torch.testing.assert_close(report.update[0], LR * (grad + 0.1 * fed.params + 0.5), rtol=0, atol=1e-12)

@@ -57,7 +57,7 @@ class Remembers(FedAvgAll):
 
     slots = {"model": Slot("params")}
 
-    def after(self, state, params, info):
+    def after(self, state, before, params, reported, info):
         ids = self.select(state, info)
         return ids, {"model": params.expand(len(ids), -1)}
 

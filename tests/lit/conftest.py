@@ -76,7 +76,7 @@ def fit(tmp_path: Path) -> Callable[..., Run]:
         monitor: str = "test/acc",
         before: tuple[L.Callback, ...] = (),
     ) -> Run:
-        folder = tmp_path / name
+        folder, rule = tmp_path / name, aggregator or MIFA()
         dm = FederatedDataModule(
             Digits(),
             TwoClass(),
@@ -85,12 +85,13 @@ def fit(tmp_path: Path) -> Callable[..., Run]:
             n,
             Seeds(*[seed] * 5),
             weights,
+            rule.knowledge,
         )
         with torch_stream(torch.device("cpu"), seed, "model"):
             model = Logistic((1, 8, 8), 10)
         module = FederatedRound(
             model,
-            aggregator or MIFA(),
+            rule,
             sgd,
             server,
             engine,

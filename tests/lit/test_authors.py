@@ -118,7 +118,7 @@ def test_sampling(theirs, ours, size):
     weight = torch.full((N,), 1 / N, dtype=torch.float64)
 
     def cohort(update):  # departure: drawn from a stream of its own, not from the one the coins have just reseeded
-        drawn = rule.cohort(RoundInfo(0, update, LR, N, torch.zeros(N, dtype=torch.bool), weight, None))
+        drawn = rule.cohort(RoundInfo(0, update, LR, N, torch.zeros(N, dtype=torch.bool), weight))
         return np.flatnonzero(drawn.numpy())
 
     assert_same(ours(rule, masks), trainers.sampling(start, masks, cohort))

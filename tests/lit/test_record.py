@@ -28,7 +28,7 @@ def test_what_is_recorded_is_what_happened(fit: Callable[..., Any], tmp_path: Pa
     np.testing.assert_array_equal(masks.available, [run.dm.availability.mask(t).numpy() for t in range(12)])
     assert masks.reported.sum(1).tolist() == [int(row["active"]) for row in rows]
     assert not (masks.reported & ~masks.available).any()
-    assert masks.reported.sum(0).tolist() == run.module.participation.count.tolist()
+    assert masks.reported.sum(0).tolist() == run.module.ledger.participation.count.tolist()
     assert 0 < masks.reported.sum() < masks.available.sum()
     assert tau(masks.available).mean() == pytest.approx(run.module.summary()["staleness/tau_bar"], abs=1e-12)
     table = clients.read(run.folder)

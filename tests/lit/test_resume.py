@@ -37,16 +37,16 @@ class KillIn(L.Callback):
 
 def same(a: Any, b: Any) -> None:
     assert torch.equal(a.weights, b.weights)
-    assert a.module.state.keys() == b.module.state.keys()
-    for key, value in a.module.state.items():
-        assert torch.equal(value, b.module.state[key]), key
-    for key, table in a.module.memory.tables.items():
-        assert torch.equal(table, b.module.memory.tables[key]), key
-    assert a.module.participation.mask_hash == b.module.participation.mask_hash
+    assert a.module.kept.state.keys() == b.module.kept.state.keys()
+    for key, value in a.module.kept.state.items():
+        assert torch.equal(value, b.module.kept.state[key]), key
+    for key, table in a.module.kept.memory.tables.items():
+        assert torch.equal(table, b.module.kept.memory.tables[key]), key
+    assert a.module.ledger.participation.mask_hash == b.module.ledger.participation.mask_hash
     assert a.trainer.global_step == b.trainer.global_step
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__ + getattr(r, "start", ""))
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__ + getattr(r, "first", ""))
 def test_extended_equals_straight(fit: Callable[..., Any], rule: Any) -> None:
     straight = fit(20, rule, name="straight")
     fit(7, rule, name="short")

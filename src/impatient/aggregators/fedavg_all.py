@@ -16,7 +16,7 @@ class FedAvgAll(Aggregator):
         self, state: State, rows: Rows, params: Flat, report: ClientReport, info: RoundInfo
     ) -> tuple[Sums, Rows]:
         """update = Σ_A a_i·U_i."""
-        return {"update": weighted_sum(info.weight[report.ids], -report.delta)}, {}
+        return {"update": weighted_sum(info.weight[report.ids], report.update)}, {}
 
     def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """The sum of what came."""

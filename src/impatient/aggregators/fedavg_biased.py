@@ -18,7 +18,7 @@ class FedAvgBiased(Aggregator):
     ) -> tuple[Sums, Rows]:
         """update = Σ_A a_i·U_i; weight = Σ_A a_i."""
         weight = info.weight[report.ids]
-        return {"update": weighted_sum(weight, -report.delta), "weight": weight.sum()}, {}
+        return {"update": weighted_sum(weight, report.update), "weight": weight.sum()}, {}
 
     def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """The weighted mean of the updates that came."""

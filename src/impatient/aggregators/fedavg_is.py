@@ -19,7 +19,5 @@ class FedAvgIS(FedAvgAll):
         self, state: State, rows: Rows, params: Flat, report: ClientReport, info: RoundInfo
     ) -> tuple[Sums, Rows]:
         """update = Σ_A (a_i/p_i)·U_i."""
-        if info.prob is None:
-            raise ValueError("importance sampling must be told the availability p_i")
-        weight = info.weight[report.ids] / info.prob[report.ids]
-        return {"update": weighted_sum(weight, -report.delta)}, {}
+        weight = info.weight[report.ids] / info.knows["prob"][report.ids]
+        return {"update": weighted_sum(weight, report.update)}, {}

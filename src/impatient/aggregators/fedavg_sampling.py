@@ -4,7 +4,7 @@ import torch
 
 from impatient.aggregators.base import Aggregator, ids_of, weighted_sum
 from impatient.checks import check, integer
-from impatient.messages import ClientReport, Flat, Ids, RoundInfo, Rows, State, Sums
+from impatient.messages import ClientReport, ClientSettings, Flat, Ids, RoundInfo, Rows, State, Sums
 from impatient.rng import stream
 
 
@@ -23,7 +23,7 @@ class FedAvgSampling(Aggregator):
         check(integer("cohort_size", cohort_size, 1), integer("seed", seed, 0))
         self.cohort_size, self.seed = cohort_size, seed
 
-    def check(self, num_clients: int) -> list[str]:
+    def check(self, num_clients: int, client: ClientSettings) -> list[str]:
         """No more in the cohort than there are."""
         if self.cohort_size <= num_clients:
             return []
@@ -56,7 +56,7 @@ class FedAvgSampling(Aggregator):
         self, state: State, rows: Rows, params: Flat, report: ClientReport, info: RoundInfo
     ) -> tuple[Sums, Rows]:
         """sum = Σ_A a_i·U_i."""
-        return {"sum": weighted_sum(info.weight[report.ids], -report.delta)}, {}
+        return {"sum": weighted_sum(info.weight[report.ids], report.update)}, {}
 
     def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """The cohort's mean once it is complete; None before."""

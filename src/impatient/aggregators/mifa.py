@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from impatient.aggregators.base import FLOAT_BYTES, Aggregator, ids_of, weighted_sum
+from impatient.aggregators.base import FLOAT_BYTES, Aggregator, ids_of, swap, weighted_sum
 from impatient.checks import check, flag, one_of
 from impatient.messages import ClientReport, Flat, Ids, Protocols, RoundInfo, Rows, Slot, State, Sums, Traffic
 
@@ -31,18 +31,19 @@ class MIFA(Aggregator):
     """
 
     slots = {"G": Slot()}
+    empty = "steps"
 
     def __init__(self, init: str = "wait_all", normalise_by_lr: bool = True) -> None:
         check(
             one_of("init", init, ("wait_all", "zero", "average_seen")),
             flag("normalise_by_lr", normalise_by_lr),
         )
-        self.start, self.normalise_by_lr = init, normalise_by_lr
+        self.first, self.normalise_by_lr = init, normalise_by_lr
 
     @property
     def waits(self) -> bool:
         """With wait_all."""
-        return self.start == "wait_all"
+        return self.first == "wait_all"
 
     def init(self, params: Flat, num_clients: int) -> State:
         """mean [P] float64: Σ a_i·G_i; answered bool [N]: who was heard."""
@@ -61,10 +62,9 @@ class MIFA(Aggregator):
         self, state: State, rows: Rows, params: Flat, report: ClientReport, info: RoundInfo
     ) -> tuple[Sums, Rows]:
         """change = Σ_A a_i·(G_i^new - G_i^old), both as stored."""
-        update = -report.delta / info.lr if self.normalise_by_lr else -report.delta
-        new = update.to(rows["G"].dtype)
-        weight = info.weight[report.ids]
-        return {"change": weighted_sum(weight, new) - weighted_sum(weight, rows["G"])}, {"G": new}
+        new = report.update / info.lr if self.normalise_by_lr else report.update
+        change, stored = swap(info.weight[report.ids], rows["G"], new)
+        return {"change": change}, {"G": stored}
 
     def step(self, state: State, sums: Sums, params: Flat, reported: Ids, info: RoundInfo) -> tuple[Flat | None, State]:
         """η_t·Ḡ, or None while awaiting first answers."""
@@ -73,12 +73,12 @@ class MIFA(Aggregator):
         answered[reported] = True
         state = {"mean": mean, "answered": answered}
         heard = float(info.weight[answered].sum())
-        if (self.waits and not answered.all()) or (self.start == "average_seen" and heard == 0):
+        if (self.waits and not answered.all()) or (self.first == "average_seen" and heard == 0):
             return None, state
         scale = info.lr if self.normalise_by_lr else 1.0
-        return mean * (scale / heard if self.start == "average_seen" else scale), state
+        return mean * (scale / heard if self.first == "average_seen" else scale), state
 
-    def recomputed(self, rows: Rows, weight: Tensor) -> State:
+    def recomputed(self, state: State, rows: Rows, weight: Tensor) -> State:
         """mean = Σ a_i·G_i over all N, whatever the start: those not heard yet have G_i = 0."""
         return {"mean": weighted_sum(weight, rows["G"])}
 
@@ -86,11 +86,11 @@ class MIFA(Aggregator):
         """With wait_all, those not heard yet."""
         return ids_of(~state["answered"]) if self.waits else super().awaited(state, info)
 
-    def traffic(self, num_selected: int, num_params: int, num_clients: int) -> Protocols:
+    def traffic(self, selected: int, reported: int, num_params: int, num_clients: int) -> Protocols:
         """array: the server keeps all G_i; delta: only Ḡ, and devices keep their last G_i and send G_new - G_old."""
         model = FLOAT_BYTES * num_params
-        sent = num_selected * model
+        up, down = reported * model, selected * model
         return {
-            "array": Traffic(up=sent, down=sent, server=(num_clients + 1) * model, client=0),
-            "delta": Traffic(up=sent, down=sent, server=2 * model, client=model),
+            "array": Traffic(up=up, down=down, server=(num_clients + 1) * model, client=0),
+            "delta": Traffic(up=up, down=down, server=2 * model, client=model),
         }

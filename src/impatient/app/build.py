@@ -94,8 +94,8 @@ def _combinations(settings: Settings, made: Mapping[str, Any], here: bool) -> li
     n, source, found = settings.num_clients, made.get("data"), []
     if source is not None and here:
         found += source.check(n)
-    if made.get("algo"):
-        found += made["algo"].check(n)
+    if made.get("algo") and made.get("client"):
+        found += made["algo"].check(n, made["client"])
     if source is not None and made.get("partition"):
         found += made["partition"].check(n, source.num_classes, source.num_train)
     if source is not None and made.get("availability"):
@@ -219,14 +219,15 @@ def federation(settings: Settings, made: Parts) -> FederatedDataModule:
     batching = Batching(client.batch_size, client.epochs, client.steps)
     seeds = Seeds(**settings.seeds.model_dump())
     parts = made.data, made.partition, made.availability, batching
-    data = FederatedDataModule(*parts, settings.num_clients, seeds, settings.weights)
+    data = FederatedDataModule(*parts, settings.num_clients, seeds, settings.weights, made.algo.knowledge)
     try:
         data.setup()
     except ConfigError as error:
         raise ConfigError(*(full_name(settings, fault) for fault in error.faults)) from error
     faults = []
-    if "prob" in made.algo.knowledge and made.availability.prob(0) is None:
-        faults.append("algo: this rule must know p_i, which this availability process does not; use another rule")
+    if untold := sorted(made.algo.knowledge - data.availability.knows(0).keys()):
+        what = ", ".join("p_i" if name == "prob" else name for name in untold)
+        faults.append(f"algo: this rule must know {what}, which this availability process does not; use another rule")
     absent = made.availability.absent().tolist()
     if made.algo.waits and absent:
         some = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")

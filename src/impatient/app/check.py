@@ -24,11 +24,12 @@ def check(cfg: DictConfig) -> None:
         if "_target_" not in node:
             raise ConfigError(*faults, "algo: has no _target_; give algo=<choice>")
         rule = build.make("algo", node, Aggregator, faults)
+        trial = Trial(partial(build.make, "algo", node, Aggregator, []), n)
         with contextlib.suppress(Exception):  # a rule that cannot say it: then the law `api` tells
-            faults += [fault for fault in rule.check(n) if isinstance(fault, str)] if not faults else []
+            faults += [fault for fault in rule.check(n, trial.client) if isinstance(fault, str)] if not faults else []
         if faults:
             raise ConfigError(*faults)
         logging.getLogger("impatient.round").setLevel(logging.ERROR)  # one law lets clients fail
-        report = judge(Trial(partial(build.make, "algo", node, Aggregator, []), n))
+        report = judge(trial)
     tables.show_laws(f"{node['_target_']}, {n} clients", report)
     sys.exit(bool(report.named("broken") or report.raised))

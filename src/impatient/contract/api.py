@@ -13,7 +13,10 @@ from impatient.contract.federation import Server, report_of
 from impatient.contract.trial import P, Trial
 from impatient.messages import ClientPlan, Slot
 
-METHODS = ("check", "init", "select", "plan", "collect", "step", "after", "awaited", "traffic", "recomputed")
+METHODS = (
+    *("check", "init", "select", "plan", "collect", "step"),
+    *("after", "model", "awaited", "traffic", "recomputed"),
+)
 
 
 def methods_take_and_give_what_they_should(trial: Trial) -> str | None:
@@ -25,7 +28,9 @@ def methods_take_and_give_what_they_should(trial: Trial) -> str | None:
         require(isinstance(s.rule.waits, bool), f"waits is {kind(s.rule.waits)}, not a bool; is it a @property?")
         require(isinstance(s.rule.slots, Mapping), f"slots is {kind(s.rule.slots)}, not a dict")
         require(all(isinstance(slot, Slot) for slot in s.rule.slots.values()), "slots holds something else than Slot()")
-        require(isinstance(s.rule.check(trial.n), list), "check gives no list of faults")
+        for what in (s.rule.knowledge, s.rule.needs):
+            require(isinstance(what, frozenset), f"knowledge and needs must be frozensets, not {kind(what)}")
+        require(isinstance(s.rule.check(trial.n, trial.client), list), "check gives no list of faults")
         for available in trial.masks(8):
             _gives(s, available, p)
             try:
@@ -51,11 +56,17 @@ def _gives(s: Server, available: Tensor, p: int) -> None:
     _ids("select", ids)
     _ids("awaited", rule.awaited(s.state, info))
     report, rows = report_of(ids, p, s.w.dtype), s.memory.read(ids, "cpu")
-    plan = rule.plan(s.state, rows, s.w, info)
+    plan = rule.plan(s.state, ids, rows, s.w, info)
     require(isinstance(plan, ClientPlan), f"plan gives {kind(plan)}, not a ClientPlan")
     for name in ("start", "shift"):
         if (told := getattr(plan, name)) is not None:
             _tensor(f"plan's {name}", told, (len(ids), p))
+    for name in ("prox", "rate"):
+        if isinstance(told := getattr(plan, name), Tensor):
+            _tensor(f"plan's {name}", told, (len(ids),))
+    if plan.steps is not None:
+        good = isinstance(plan.steps, Tensor) and plan.steps.dtype == torch.int64 and plan.steps.shape == ids.shape
+        require(good, f"plan's steps is {kind(plan.steps)}, not int64 [{len(ids)}]")
     sums, new = _pair("collect", rule.collect(s.state, rows, s.w, report, info), "(Sums, Rows)")
     _dict_of_tensors("collect's sums", sums)
     require(not any(v.dtype == torch.bool for v in sums.values()), "collect's sums are bool, which does not add up")
@@ -64,7 +75,8 @@ def _gives(s: Server, available: Tensor, p: int) -> None:
     _dict_of_tensors("step's state", after)
     if direction is not None:
         _tensor("step's direction", direction, (p,))
-    if (late := rule.after(after, s.w, info)) is not None:
+    _tensor("model", rule.model(after, s.w), (p,))
+    if (late := rule.after(after, s.w, s.w, ids, info)) is not None:
         named, values = _pair("after", late, "(Ids, Rows) or None")
         _ids("after", named)
         _rows("after's rows", values, rule, (len(named), p))

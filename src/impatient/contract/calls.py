@@ -116,12 +116,13 @@ def _same_again(s: Server, available: Tensor) -> None:
     rows, report = s.memory.read(ids, "cpu"), report_of(ids, P, torch.float32)
     also("rows", rows)
     also("report", tensors(report))
-    call("plan", lambda: rule.plan(s.state, rows, s.w, info))
+    call("plan", lambda: rule.plan(s.state, ids, rows, s.w, info))
     sums, _ = call("collect", lambda: rule.collect(s.state, rows, s.w, report, info))
     also("sums", sums)
     _, after = call("step", lambda: rule.step(s.state, sums, s.w, report.ids, info))
     also("the next state", after)
-    call("after", lambda: rule.after(after, s.w, info))
+    call("after", lambda: rule.after(after, s.w, s.w + 1, report.ids, info))
+    call("model", lambda: rule.model(after, s.w))
     kinds = [{k: (v.dtype, v.shape) for k, v in state.items()} for state in (s.state, after)]
     require(kinds[0] == kinds[1], f"State changes its kind: {kinds[0]} to {kinds[1]}")
     _of_another_round(s, replace(info, round=info.round + 1, available=~available))
@@ -134,10 +135,10 @@ def _of_another_round(s: Server, info: RoundInfo) -> None:
     """Calls with other arguments: what they leave behind outside of self shows in the calls after them."""
     ids = s.rule.select(s.state, info)
     rows = s.memory.read(ids, "cpu")
-    s.rule.plan(s.state, rows, s.w + 1, info)
+    s.rule.plan(s.state, ids, rows, s.w + 1, info)
     sums, _ = s.rule.collect(s.state, rows, s.w + 1, report_of(ids, P, torch.float32), info)
     _, after = s.rule.step(s.state, sums, s.w + 1, ids, info)
-    s.rule.after(after, s.w - 1, info)
+    s.rule.after(after, s.w, s.w - 1, ids, info)
 
 
 def _config(rule: Aggregator) -> object:
@@ -160,25 +161,27 @@ def _leaves(given: Any, at: str = "") -> dict[str, Tensor]:
 
 
 def traffic_counts_whole_bytes(trial: Trial) -> str | None:
-    """traffic: whole bytes under each protocol; what is selected is what is sent."""
-    for selected in (0, 1, trial.n):
-        protocols = trial.make().traffic(selected, P, trial.n)
+    """traffic: whole bytes under each protocol; down to who is selected, up from who reported."""
+    for selected, reported in ((0, 0), (1, 1), (trial.n, trial.n), (trial.n, 1), (trial.n, 0)):
+        protocols = trial.make().traffic(selected, reported, P, trial.n)
         good = isinstance(protocols, Mapping) and all(isinstance(one, Traffic) for one in protocols.values())
         require(good and protocols, f"traffic gives {kind(protocols)}, not a Traffic for each of some protocols")
         for name, traffic in protocols.items():
             counts = [getattr(traffic, f.name) for f in fields(Traffic)]
             require(all(type(count) is int and count >= 0 for count in counts), f"{name}: {counts} are no byte counts")
         first = next(iter(protocols.values()))
-        require(first.up == first.down and (first.up > 0) == (selected > 0), f"{selected} selected: {first}")
+        good = (first.down > 0) == (selected > 0) and (first.up > 0) == (reported > 0)
+        require(good, f"{selected} selected, {reported} reported: {first}")
     return None
 
 
 def says_what_it_needs(trial: Trial) -> str | None:
     """says: what it must be told, and whom it awaits."""
     s = trial.server()
-    faults = s.rule.check(trial.n)
+    faults = s.rule.check(trial.n, trial.client)
     require(faults == [], f"{trial.n} clients: {'; '.join(faults)}")
-    require(set(s.rule.knowledge) <= {"prob"}, f"knowledge {set(s.rule.knowledge)}: only 'prob' can be told")
+    told = ", ".join(map(repr, s.knows))
+    require(s.rule.knowledge <= s.knows.keys(), f"knowledge {set(s.rule.knowledge)}: only {told} can be told")
     for available in trial.masks(10):
         awaited = s.rule.awaited(s.state, s.info(available))
         good = bool((awaited >= 0).all()) and bool((awaited < trial.n).all())

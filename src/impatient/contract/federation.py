@@ -4,26 +4,26 @@ Client i minimises F_i(w) = ½ Σ_j h_ij (w_j - u_ij)², so one local step from 
 """
 
 import io
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from impatient.aggregators.base import Aggregator, ids_of
+from impatient.aggregators.base import Aggregator
 from impatient.contract.failing import NotFiniteError, UnplayableError
 from impatient.data.rounds import Batches
-from impatient.engine.local import Engine, LocalSGD, Task, Work, descend
+from impatient.engine.batched import Batched, Gradients
+from impatient.engine.local import LocalSGD, Task, Work
 from impatient.memory import ClientMemory
-from impatient.messages import ClientPlan, ClientReport, Flat, RoundInfo
+from impatient.messages import ClientPlan, ClientReport, Flat, Ids, RoundInfo
 from impatient.ranks import Ranks
 from impatient.rng import stream
-from impatient.round import Answers, ask_clients
+from impatient.round import AbsentClientError, Answers, BadDirectionError, Federation, Round, ServerState
 
 
 @dataclass(frozen=True)
-class Bowls(Engine):
+class Bowls(Batched):
     """u, h: [N, P]; gradients carry noise·N(0, I) of (round, client); those in `broken` (round, client) answer NaN."""
 
     u: Tensor
@@ -32,23 +32,27 @@ class Bowls(Engine):
     broken: frozenset[tuple[int, int]] = frozenset()
 
     def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
-        """See Engine.run; a client's batches only say how many steps it makes."""
-        ids, count, lr, sgd, seed, round = work.ids, work.count, work.lr, work.sgd, work.seed, work.round
-        steps, (a, p) = count.shape[1], (len(ids), params.numel())
-        u, h = self.u[ids].to(params), self.h[ids].to(params)
-        draws = [stream(seed, "noise", round, i).standard_normal((steps, p)) for i in ids.tolist() if self.noise]
-        noise = self.noise * torch.tensor(np.array(draws)).view(-1, steps, p).to(params) if draws else None
-        start = params.expand(a, -1) if plan.start is None else plan.start
-        w, losses = start.clone(), []
-        for k in range(steps):
-            losses.append((0.5 * h * (w - u).square()).sum(1))
-            grad = h * (w - u) if noise is None else h * (w - u) + noise[:, k]
-            descend(w, grad, start, plan.shift, plan.prox, lr, sgd, None)
-        delta = w - start
-        for row, i in enumerate(ids.tolist()):
-            if (round, i) in self.broken:
-                delta[row] = torch.nan
-        return ClientReport(ids, delta, (count > 0).sum(1), count.sum(1), torch.stack(losses).mean(0), losses[0])
+        """See Engine.run; batches only say how many steps a client makes."""
+        report = super().run(task, params, plan, work)
+        broken = torch.tensor([(work.round, i) in self.broken for i in work.ids.tolist()], dtype=torch.bool)
+        return replace(report, update=report.update.masked_fill(broken.unsqueeze(1), torch.nan))
+
+    def gradients(self, task: Task, work: Work, w: Tensor) -> Gradients:
+        """h (w - u) + noise."""
+        ids, steps, p = work.ids, work.count.shape[1], w.shape[1]
+        u, h = self.u[ids].to(w), self.h[ids].to(w)
+        noise = torch.zeros(len(ids), steps, p, dtype=torch.float64)
+        for row, i in enumerate(ids.tolist() if self.noise else []):
+            drawn = stream(work.seed, "noise", work.round, i).standard_normal((steps, p))
+            noise[row] = self.noise * torch.from_numpy(drawn)
+        noise = noise.to(w)
+
+        def gradient(k: int, busy: Tensor | None) -> tuple[Tensor, Tensor]:
+            at = slice(None) if busy is None else busy
+            off = w[at] - u[at]
+            return h[at] * off + noise[at, k], (0.5 * h[at] * off.square()).sum(1)
+
+        return gradient
 
 
 def line(*u: float) -> Bowls:
@@ -80,8 +84,8 @@ def coins(p: float | Tensor, rounds: int, n: int, seed: int = 0) -> Tensor:
     return torch.from_numpy(stream(seed, "coins").random((rounds, n))) < p
 
 
-class Server:
-    """The server and all that lasts of it: w ← w - direction once a round."""
+class Server(ServerState):
+    """A rule's server and all that lasts of it: w ← w - direction once a round."""
 
     def __init__(
         self,
@@ -101,63 +105,56 @@ class Server:
         ranks: Ranks | None = None,
     ) -> None:
         self.ranks = ranks or Ranks()
-        self.rule, self.clients, self.prob = rule, clients, prob
+        self.rule, self.clients = rule, clients
         self.n, p = clients.u.shape
         self.weight = shares(*[1] * self.n) if weight is None else weight
+        self.knows = {} if prob is None else {"prob": prob}
         self.sgd = LocalSGD(lr, decay, clock, epochs=None, steps=steps)
-        self.steps = steps
         self.chunk, self.shuffle, self.skip_bad = chunk, shuffle, skip_bad
         self.w = torch.zeros(p, dtype=dtype)
-        self.state = rule.init(self.w, self.n)
-        self.memory = ClientMemory(rule.slots, self.n, self.w, dtype=rows, ranks=self.ranks)
-        self.round = self.update = 0
+        memory = ClientMemory(rule.slots, self.n, self.w, dtype=rows, ranks=self.ranks)
+        super().__init__(rule.init(self.w, self.n), memory)
+        self.round = 0
+
+    @property
+    def federation(self) -> Federation:
+        """The round that runs play, with clients who have no data."""
+        kind = Shuffled if self.shuffle else Federation
+        task, draw = cast(Task, None), self.draw
+        return kind(
+            self.rule, self.clients, task, self.sgd, self.weight, draw, 0, self.chunk, self.skip_bad, self.ranks
+        )
+
+    def now(self, available: Tensor) -> Round:
+        """This round; everybody's answer gets through. A rule is told what it asks for and no more."""
+        asked = {name: value for name, value in self.knows.items() if name in self.rule.knowledge}
+        return Round(self.round, available, asked)
 
     def info(self, available: Tensor) -> RoundInfo:
         """What the rule may know now."""
-        lr = self.sgd.rate(self.round, self.update)
-        return RoundInfo(self.round, self.update, lr, self.n, available, self.weight, self.prob)
+        return self.federation.info(self, self.now(available))
 
-    def draw(self, ids: Tensor) -> Batches:
+    def draw(self, ids: Ids, round: int) -> Batches:
         """Batches of one sample: how many steps is all that `Bowls` reads of them."""
-        shape = (len(ids), self.steps)
+        shape = (len(ids), cast(int, self.sgd.steps))
         return Batches(torch.zeros(*shape, 1, dtype=torch.int64), torch.ones(shape, dtype=torch.int64))
+
+    def move(self, direction: Tensor | None) -> Tensor:
+        """One step of the model."""
+        if direction is not None:
+            self.w = self.w - direction.to(self.w.dtype)
+        return self.w
 
     def play(self, available: Tensor) -> tuple[Answers, Tensor | None]:
         """One round: what came, and the direction. Raises UnplayableError where a run would stop."""
-        info, rule = self.info(available), self.rule
-        ids = rule.select(self.state, info)
-        if not torch.isin(ids, ids_of(available)).all():
-            raise UnplayableError("select names a client that is not there")
-        if self.shuffle:
-            ids = ids[torch.from_numpy(stream(0, "shuffle", self.round).permutation(len(ids)))]
-        answers = ask_clients(
-            rule,
-            self.state,
-            self.memory,
-            self.clients,
-            cast(Task, None),  # `Bowls` have no data
-            self.sgd,
-            self.w,
-            ids,
-            self.draw,
-            info,
-            0,
-            self.chunk,
-            self.skip_bad,
-            self.ranks,
-        )
-        direction, self.state = rule.step(self.state, answers.sums, self.w, answers.reported, info)
-        if direction is not None and not direction.isfinite().all():
-            raise NotFiniteError("the direction is not finite")
-        if direction is not None:
-            self.w = self.w - direction.to(self.w.dtype)
-            self.update += 1
-        if late := rule.after(self.state, self.w, info):
-            ids, rows = late
-            here = self.ranks.here(ids)
-            self.memory.write(ids[here], {name: row[here] for name, row in rows.items()})
+        try:
+            played = self.federation.play(self, self.now(available), self.w, self.move)
+        except AbsentClientError as error:
+            raise UnplayableError("select names a client that is not there") from error
+        except BadDirectionError as error:
+            raise NotFiniteError("the direction is not finite") from error
         self.round += 1
-        return answers, direction
+        return played.answers, played.direction
 
     def run(self, masks: Tensor) -> Tensor:
         """The weights [T + 1, P] before the first and after every round."""
@@ -181,6 +178,15 @@ class Server:
         self.memory.load_state_dict(was["memory"])
 
 
+class Shuffled(Federation):
+    """Asks whom the rule selects in another order."""
+
+    def select(self, server: ServerState, info: RoundInfo) -> Ids:
+        """See Federation.select."""
+        ids = super().select(server, info)
+        return ids[torch.from_numpy(stream(0, "shuffle", info.round).permutation(len(ids)))]
+
+
 def copies(data: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same, in memory of its own."""
     return {name: value.clone() for name, value in data.items()}
@@ -195,15 +201,16 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 
 
 def report_of(ids: Tensor, p: int, dtype: torch.dtype) -> ClientReport:
-    """Any answer a client might give."""
+    """Any answer a client might give, with all that a rule can need."""
     rng = stream(0, "report", len(ids))
-    delta = torch.from_numpy(rng.standard_normal((len(ids), p))).to(dtype)
+    update, *grads = torch.from_numpy(rng.standard_normal((3, len(ids), p))).to(dtype)
     loss = torch.from_numpy(rng.random((2, len(ids)))).to(dtype)
     steps = torch.from_numpy(rng.integers(1, 9, len(ids)))
-    return ClientReport(ids, delta, steps, 10 * steps, *loss)
+    return ClientReport(ids, update, steps, 10 * steps, *loss, *grads)
 
 
 def tensors(message: ClientReport | RoundInfo) -> dict[str, Tensor]:
-    """The tensors among a message's fields."""
+    """The tensors among a message's fields, and in them."""
     pairs = {f.name: getattr(message, f.name) for f in fields(message)}
+    pairs |= pairs.pop("knows", {})
     return {name: value for name, value in pairs.items() if isinstance(value, Tensor)}

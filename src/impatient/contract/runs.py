@@ -59,7 +59,7 @@ def stored_rows_and_state_agree(trial: Trial) -> str | None:
             return NO_MEMORY
         first = copies(s.memory.tables)
         s.run(trial.masks(200))
-        wanted = s.rule.recomputed(s.memory.tables, trial.weight)
+        wanted = s.rule.recomputed(s.state, s.memory.tables, trial.weight)
         if not wanted:
             return "`recomputed` gives nothing: say there what State must equal, if it sums up rows"
         if same(first, s.memory.tables):
@@ -155,14 +155,15 @@ def books_answers_not_questions(trial: Trial) -> str | None:
 
 
 def empty_rounds_are_finite(trial: Trial) -> str | None:
-    """empty: a round with nobody has a stated outcome, finite; a rule without memory holds the model."""
+    """empty: a round with nobody has the outcome that `empty` states, finite: "holds" always holds the model."""
     nobody = trial.mask(False)[None]
     # First, in the middle, twice in a row, and last.
     table = torch.cat([nobody, trial.masks(8), nobody, nobody, trial.masks(3, seed=1), nobody])
     s = trial.server()
+    require(s.rule.empty in ("holds", "steps"), f"empty is {s.rule.empty!r}, not 'holds' or 'steps'")
     for t, available in enumerate(table):
         direction = _play(s, available)
-        if not available.any() and not s.rule.slots:
+        if not available.any() and s.rule.empty == "holds":
             require(direction is None, f"round {t}: nobody is there, and the model moves")
         for name, value in {"the model": s.w, **s.state, **s.memory.tables}.items():
             require(value.isfinite().all(), f"round {t}: {name} is not finite")

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from impatient.aggregators.base import Aggregator
 from impatient.contract.federation import Server, bowls, coins, shares
+from impatient.engine.local import LocalSGD
 from impatient.memory import ClientMemory
 from impatient.messages import Ids, Rows
 from impatient.ranks import Ranks
@@ -35,6 +36,11 @@ class Trial:
         """p_i: float64 [N]."""
         return torch.tensor([(0.9, 0.3, 0.6, 0.5, 0.8, 0.4)[i % 6] for i in range(self.n)], dtype=torch.float64)
 
+    @property
+    def client(self) -> LocalSGD:
+        """How they train: decaying rate, three local steps."""
+        return LocalSGD(0.1, "inverse_sqrt", epochs=None, steps=3)
+
     def server(
         self,
         dtype: torch.dtype = torch.float64,
@@ -42,8 +48,9 @@ class Trial:
         p: int = P,
         **options: bool | int | Ranks,
     ) -> Server:
-        """Decaying rate, three local steps, noise; p parameters."""
-        settings = {"lr": 0.1, "decay": "inverse_sqrt", "steps": 3, "dtype": dtype, "rows": rows, **options}
+        """These clients, with noise; p parameters."""
+        sgd = self.client
+        settings = {"lr": sgd.lr, "decay": sgd.lr_decay, "steps": sgd.steps, "dtype": dtype, "rows": rows, **options}
         return Server(self.make(), bowls(self.n, p, noise=0.3), self.weight, self.prob, **settings)  # type: ignore[arg-type]
 
     def masks(self, rounds: int, seed: int = 0) -> Tensor:

@@ -24,6 +24,17 @@ class Batches:
     index: Tensor
     count: Tensor
 
+    @property
+    def steps(self) -> Tensor:
+        """How many steps each client makes with them, int64 [A]."""
+        return (self.count > 0).sum(1)
+
+    def first(self, steps: Tensor) -> "Batches":
+        """At most the first steps_i batches of client i, int64 [A] ≥ 0."""
+        count = self.count * (torch.arange(self.count.shape[1]) < steps.unsqueeze(1))
+        most = int((count > 0).any(0).sum())
+        return Batches(self.index[:, :most], count[:, :most])
+
 
 @dataclass(frozen=True)
 class Batching:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from impatient.engine.local import Engine, Task, Work, descend_some
+from impatient.engine.batched import Batched, Gradients
+from impatient.engine.local import Task, Work
 from impatient.flat import FlatModel, cross_entropy, half_square
-from impatient.messages import ClientPlan, ClientReport, Flat
 
 Gradient = Callable[[int], Tensor]
 """Step k: writes the gradients of all clients at hand into the table given before; → their losses [A]."""
@@ -30,33 +30,24 @@ def closed_form(model: FlatModel) -> Callable[..., Gradient] | None:
     return None
 
 
-class Linear(Engine):
-    """All clients of a chunk at once, step by step, in reused buffers."""
+class Linear(Batched):
+    """All clients of a chunk in closed form, in reused buffers."""
 
     chunk = 12  # more do not fit the cache
 
-    def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
-        """See Engine.run."""
+    def gradients(self, task: Task, work: Work, w: Tensor) -> Gradients:
+        """See Batched.gradients; clients that are done are computed too, and left out."""
         form = closed_form(task.model)
         if form is None:
             raise ValueError("the linear engine takes softmax regression and model=quadratic only; use engine=auto")
-        count, sgd = work.count, work.sgd
-        a, steps = count.shape
-        start = params.expand(a, -1) if plan.start is None else plan.start
-        w = start.clone()
         grad = torch.empty_like(w)
         gradient = form(task, work, w, grad)
-        velocity = torch.zeros_like(w) if sgd.momentum else None
-        loss, loss_start = params.new_zeros(a), params.new_zeros(a)
-        for k in range(steps):
+
+        def some(k: int, busy: Tensor | None) -> tuple[Tensor, Tensor]:
             value = gradient(k)
-            busy = None if bool(count[:, k].all()) else count[:, k].nonzero().flatten()
-            descend_some(busy, w, grad, start, plan, work.lr, sgd, velocity)
-            loss += value
-            if k == 0:
-                loss_start = value
-        done = (count > 0).sum(1)
-        return ClientReport(work.ids, w - start, done, count.sum(1), loss / done.clamp(min=1).to(loss), loss_start)
+            return (grad, value) if busy is None else (grad[busy], value[busy])
+
+        return some
 
 
 def softmax_regression(task: Task, work: Work, w: Tensor, grad: Tensor) -> Gradient:

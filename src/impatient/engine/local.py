@@ -1,4 +1,4 @@
-"""What a client computes: plain SGD on its own batches. One step, shared by every engine."""
+"""What a client computes: SGD on its own batches. Gradient and step are written once, for every engine."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,7 +19,8 @@ class LocalSGD:
 
     The step size is lr·decay(k), decay inverse 1/(k+1), inverse_sqrt 1/√(k+1) or none 1, where k counts updates of the
     model or communication rounds (lr_clock). A client makes `steps` steps, or, with steps None, `epochs` passes over
-    its data. Weight decay is part of the gradient: ∇F_i = ∇(loss) + weight_decay·w.
+    its data. ∇(loss) of a batch is scaled down to the norm `clip` where it is longer; then comes weight decay, part of
+    the gradient: ∇F_i = ∇(loss) + weight_decay·w.
     """
 
     lr: float
@@ -30,6 +31,7 @@ class LocalSGD:
     steps: int | None = None
     weight_decay: float = 0.0
     momentum: float = 0.0
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         """Raise ConfigError with every value out of range."""
@@ -43,6 +45,7 @@ class LocalSGD:
             "epochs=None, steps=None: give one of them" if self.epochs is None and self.steps is None else None,
             number("weight_decay", self.weight_decay, 0),
             number("momentum", self.momentum, 0, 1),
+            None if self.clip is None else number("clip", self.clip, 0, open_low=True),
         )
 
     def rate(self, round: int, update: int) -> float:
@@ -87,7 +90,8 @@ class Work:
     """What A clients are to do in one round.
 
     ids: int64 [A]; index: int64 [A, K, B] and count: int64 [A, K], their batches (see data.rounds.Batches); lr: this
-    round's step size; sgd: the rest of it; seed and round: where a model that draws (dropout) finds its random stream.
+    round's step size; sgd: the rest of it; seed and round: where a model that draws (dropout) finds its random stream;
+    needs: which fields of ClientReport the rule asks for, of "grad" and "grad_last".
     """
 
     ids: Ids
@@ -97,6 +101,7 @@ class Work:
     sgd: LocalSGD
     seed: int
     round: int
+    needs: frozenset[str] = frozenset()
 
 
 class Engine(ABC):
@@ -107,50 +112,38 @@ class Engine(ABC):
 
     @abstractmethod
     def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
-        """From the model [P], what the server told the clients and what they are to do, to what they send back."""
+        """From the model [P], what the server told the clients and what they are to do, to what they send back.
+
+        The plan is `cast` to the model, and its `steps` are taken out of the batches already (Batches.first).
+        """
 
 
-def descend(
-    w: Tensor,
-    grad: Tensor,
-    start: Tensor | None,
-    shift: Tensor | None,
-    prox: float,
-    lr: float,
-    sgd: LocalSGD,
-    velocity: Tensor | None,
-) -> None:
-    """In place, on [P] or [A, P]:  v ← momentum·v + ∇ + weight_decay·w + shift + prox·(w - start);  w ← w - lr·v."""
-    if sgd.weight_decay:
-        grad = grad.add(w, alpha=sgd.weight_decay)
-    if shift is not None:
-        grad = grad + shift
-    if prox and start is not None:
-        grad = grad + prox * (w - start)
+def own_gradient(w: Tensor, grad: Tensor, sgd: LocalSGD) -> Tensor:
+    """∇F_i on [P] or [A, P]: min(1, clip/(‖∇‖ + 1e-6))·∇ + weight_decay·w, the 1e-6 as in torch's clip_grad_norm_."""
+    if sgd.clip is not None:
+        grad = grad * (sgd.clip / (torch.linalg.vector_norm(grad, dim=-1, keepdim=True) + 1e-6)).clamp(max=1.0)
+    return grad.add(w, alpha=sgd.weight_decay) if sgd.weight_decay else grad
+
+
+def descend(w: Tensor, grad: Tensor, plan: ClientPlan, work: Work, velocity: Tensor | None) -> None:
+    """In place, on [P] or [A, P], with grad = ∇F_i and the plan's start set where its prox is:
+
+    v ← momentum·v + ∇F_i + shift + prox·(w - start);  w ← w - lr·rate·v
+    """
+    if plan.shift is not None:
+        grad = grad + plan.shift
+    if plan.start is not None and (isinstance(plan.prox, Tensor) or plan.prox):
+        grad = grad + _column(plan.prox) * (w - plan.start)
     if velocity is not None:
-        grad = velocity.mul_(sgd.momentum).add_(grad)
-    w.sub_(grad, alpha=lr)
+        grad = velocity.mul_(work.sgd.momentum).add_(grad)
+    if plan.rate is not None:
+        grad = _column(plan.rate) * grad
+    w.sub_(grad, alpha=work.lr)
 
 
-def descend_some(
-    at: Tensor | None,
-    w: Tensor,
-    grad: Tensor,
-    start: Tensor,
-    plan: ClientPlan,
-    lr: float,
-    sgd: LocalSGD,
-    velocity: Tensor | None,
-) -> None:
-    """`descend` on the rows `at` of tables [A, P] (None: all); the other clients have no step left to make."""
-    if at is None:
-        descend(w, grad, start, plan.shift, plan.prox, lr, sgd, velocity)
-        return
-    now, moved = w[at], None if velocity is None else velocity[at]
-    descend(now, grad[at], start[at], None if plan.shift is None else plan.shift[at], plan.prox, lr, sgd, moved)
-    w[at] = now
-    if velocity is not None and moved is not None:
-        velocity[at] = moved
+def _column(value: float | Tensor) -> float | Tensor:
+    """[A] → [A, 1], beside rows [A, P]; [] → [1]."""
+    return value.unsqueeze(-1) if isinstance(value, Tensor) else value
 
 
 def flatten(grads: tuple[Tensor, ...], lead: int) -> Tensor:

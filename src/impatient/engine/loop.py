@@ -1,8 +1,10 @@
 """The slow twin: one client after the other, as a device would do it."""
 
+from dataclasses import replace
+
 import torch
 
-from impatient.engine.local import Engine, Task, Work, descend, flatten
+from impatient.engine.local import Engine, Task, Work, descend, flatten, own_gradient
 from impatient.messages import ClientPlan, ClientReport, Flat
 from impatient.rng import torch_stream
 
@@ -13,11 +15,13 @@ class Loop(Engine):
     def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
         """See Engine.run."""
         ids, count, sgd = work.ids, work.count, work.sgd
-        delta = params.new_zeros(len(ids), params.numel())
+        update = params.new_zeros(len(ids), params.numel())
+        grad = torch.zeros_like(update) if "grad" in work.needs else None
+        grad_last = torch.zeros_like(update) if "grad_last" in work.needs else None
         loss, loss_start = params.new_zeros(len(ids)), params.new_zeros(len(ids))
         for a, client in enumerate(ids.tolist()):
             start = params if plan.start is None else plan.start[a]
-            shift = None if plan.shift is None else plan.shift[a]
+            told = replace(plan.at(a), start=start)
             w = start.clone()
             velocity = torch.zeros_like(w) if sgd.momentum else None
             leaves = {name: view.requires_grad_() for name, view in task.model.views(w).items()}
@@ -29,11 +33,19 @@ class Loop(Engine):
                     mean = task.model.losses(leaves, *task.batch(own[:size])).mean()
                     grads = torch.autograd.grad(mean, tuple(leaves.values()), allow_unused=True, materialize_grads=True)
                     with torch.no_grad():
-                        descend(w, flatten(grads, 0), start, shift, plan.prox, work.lr, sgd, velocity)
+                        own_grad = own_gradient(w, flatten(grads, 0), sgd)
+                        descend(w, own_grad, told, work, velocity)
+                        if grad is not None:
+                            grad[a] += own_grad
+                        if grad_last is not None:
+                            grad_last[a] = own_grad
                         loss[a] += mean.detach()
                         if steps == 0:
                             loss_start[a] = mean.detach()
                     steps += 1
-            delta[a] = w.detach() - start
+            update[a] = start - w.detach()
             loss[a] /= max(steps, 1)
-        return ClientReport(ids, delta, (count > 0).sum(1), count.sum(1), loss, loss_start)
+            if grad is not None:
+                grad[a] /= max(steps, 1)
+        done, samples = ((count > 0).sum(1).to(params.device), count.sum(1).to(params.device))
+        return ClientReport(ids, update, done, samples, loss, loss_start, grad, grad_last)

@@ -4,11 +4,10 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import lightning as L
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from impatient.availability.base import Availability
@@ -16,6 +15,7 @@ from impatient.data.dataset import Clients, Dataset, Source
 from impatient.data.partition.base import Partition, partition_hash, verify
 from impatient.data.rounds import Batches, Batching
 from impatient.messages import Ids, Population
+from impatient.round import Round
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,11 @@ class Seeds:
     cohort: int
 
 
-class Round(NamedTuple):
-    """What the loader yields: the round's number and who is available (bool [N]); nothing that a dtype could round."""
-
-    round: int
-    available: Tensor
-
-
 class FederatedDataModule(L.LightningDataModule):
     """Yields rounds without end; per-client loaders and batches on request.
 
-    weights: "equal" (a_i = 1/N, the paper) or "samples" (a_i = n_i/Σn).
+    weights: "equal" (a_i = 1/N, the paper) or "samples" (a_i = n_i/Σn); knowledge: what the rule must be told of
+    availability (Aggregator.knowledge).
     """
 
     def __init__(
@@ -51,10 +45,12 @@ class FederatedDataModule(L.LightningDataModule):
         num_clients: int,
         seeds: Seeds,
         weights: str = "equal",
+        knowledge: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__()
         self.source, self.partition, self.availability = source, partition, availability
         self.batching, self.num_clients, self.seeds, self.weights = batching, num_clients, seeds, weights
+        self.knowledge = knowledge
         self.dataset: Dataset | None = None
 
     def setup(self, stage: str | None = None) -> None:
@@ -69,7 +65,7 @@ class FederatedDataModule(L.LightningDataModule):
         self.clients = Clients.of(indices, data.y, data.num_classes)
         counts, sizes = torch.from_numpy(self.clients.labels), torch.from_numpy(self.clients.sizes)
         self.availability.setup(Population(counts, sizes), self.seeds.availability)
-        share = torch.from_numpy(self.clients.sizes).to(torch.float64)
+        share = sizes.to(torch.float64)
         share = torch.ones_like(share) if self.weights == "equal" else share
         self.weight = share / share.sum()
         self.dataset = data
@@ -82,8 +78,10 @@ class FederatedDataModule(L.LightningDataModule):
         return self.dataset
 
     def round(self, t: int) -> Round:
-        """Round t."""
-        return Round(t, self.availability.mask(t))
+        """All that round t needs of availability."""
+        process = self.availability
+        told = {name: value for name, value in process.knows(t).items() if name in self.knowledge}
+        return Round(t, process.mask(t), told, process.returns(t), process.work(t))
 
     def batches(self, ids: Ids, round: int) -> Batches:
         """The mini-batches of some clients in one round, as indices."""

@@ -1,7 +1,5 @@
 """One federated round as a LightningModule with manual optimization."""
 
-import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
@@ -16,14 +14,12 @@ from impatient.engine.local import LocalSGD, Task
 from impatient.evaluation import Evaluator
 from impatient.flat import FlatModel
 from impatient.lit.checkpoint import check_same_run
-from impatient.lit.datamodule import FederatedDataModule, Round
+from impatient.lit.datamodule import FederatedDataModule
+from impatient.lit.ledger import Ledger
 from impatient.memory import DTYPES, ClientMemory, MemorySettings
-from impatient.messages import Flat, RoundInfo
-from impatient.participation import Participation
+from impatient.messages import Flat, State
 from impatient.ranks import Ranks
-from impatient.round import BadUpdateError, ask_clients
-
-log = logging.getLogger(__name__)
+from impatient.round import Federation, Round, ServerState
 
 
 class FederatedRound(L.LightningModule):
@@ -53,8 +49,6 @@ class FederatedRound(L.LightningModule):
         self.engine_choice, self.memory_settings = engine or EngineChoice(), memory or MemorySettings()
         self.eval_every, self.skip_bad = eval_every, on_bad_update == "skip"
         self.identity = dict(identity or {})
-        self.update = 0
-        self.sent = {"comm/up_bytes_total": 0, "comm/down_bytes_total": 0}
         self.row: dict[str, float] = {}
         self.reported = torch.empty(0, dtype=torch.int64)
         self.evaluated: dict[str, float] = {}
@@ -90,20 +84,29 @@ class FederatedRound(L.LightningModule):
     def on_fit_start(self) -> None:
         """Make the engine, the rule's state and the per-client memory, or take them from the checkpoint."""
         self._place()
-        self.engine = self.engine_choice.pick(self.task, self.device)
-        params, n = self.flat.get(), self.data.num_clients
-        settings = self.memory_settings
-        device = self.device if settings.device == "auto" else torch.device(settings.device)
-        self.state = self.aggregator.init(params, n)
-        self.memory = ClientMemory(self.aggregator.slots, n, params, device, DTYPES[settings.dtype], self.ranks)
-        self.participation = Participation(n)
+        dm, engine, params = self.data, self.engine_choice.pick(self.task, self.device), self.flat.get()
+        self.federation = Federation(
+            self.aggregator, engine, self.task, self.client, dm.weight, dm.batches, dm.seeds.batches, engine.chunk,
+            self.skip_bad, self.ranks,
+        )  # fmt: skip
+        device = self.device if self.memory_settings.device == "auto" else torch.device(self.memory_settings.device)
+        dtype = DTYPES[self.memory_settings.dtype]
+        memory = ClientMemory(self.aggregator.slots, dm.num_clients, params, device, dtype, self.ranks)
+        self.kept = ServerState(self._state(params), memory)
+        self.ledger = Ledger(self.aggregator, self.flat.num_params, dm.num_clients)
         if self._restored is not None:
-            for name in ("update", "row", "sent", "evaluated"):
-                setattr(self, name, self._restored[name])
-            self.state = {k: v.to(self.state[k].device) for k, v in self._restored["state"].items()}
-            self.memory.load_state_dict(self._restored["memory"])
-            self.participation.load_state_dict(self._restored["participation"])
+            self.row, self.evaluated = self._restored["row"], self._restored["evaluated"]
+            self.kept.update = self._restored["update"]
+            self.kept.memory.load_state_dict(self._restored["memory"])
+            self.ledger.load_state_dict(self._restored)
             self._restored = None
+
+    def _state(self, params: Flat) -> State:
+        """The rule's state, from the checkpoint where there is one."""
+        state = self.aggregator.init(params, self.data.num_clients)
+        if self._restored is None:
+            return state
+        return {name: value.to(state[name].device) for name, value in self._restored["state"].items()}
 
     def on_train_start(self) -> None:
         """Tell the loggers which columns there will be and at which round the run stands."""
@@ -114,10 +117,8 @@ class FederatedRound(L.LightningModule):
     @property
     def columns(self) -> list[str]:
         """Every metric a row may have."""
-        now = ["round", "update", "lr", "available", "active", "seconds"]
-        now += ["client/loss", "direction_norm", "bad_updates"]
-        comm = [f"comm/{name}_bytes" for name in ("up", "down", "server", "client")]
-        return [*now, *self.evaluator.names, *self.participation.metrics(), *comm]
+        before, after = self.ledger.columns
+        return [*before, *self.evaluator.names, *after]
 
     # the round -------------------------------------------------------------------------------------------------------
 
@@ -125,99 +126,39 @@ class FederatedRound(L.LightningModule):
         """Round t of the algorithm."""
         started = time.perf_counter()
         self.model.train()
-        dm, t = self.data, int(batch.round)
-        available = batch.available.cpu()
-        lr = self.client.rate(t, self.update)
-        info = RoundInfo(t, self.update, lr, dm.num_clients, available, dm.weight, dm.availability.prob(t))
-        ids = self.aggregator.select(self.state, info)
-        if not bool(available[ids].all()):
-            raise RuntimeError(f"round {t}: {type(self.aggregator).__name__} selected a device that is not available")
-        params = self.flat.get()
-        answers = ask_clients(
-            self.aggregator,
-            self.state,
-            self.memory,
-            self.engine,
-            self.task,
-            self.client,
-            params,
-            ids,
-            lambda some: dm.batches(some, t),
-            info,
-            dm.seeds.batches,
-            self.engine.chunk,
-            self.skip_bad,
-            self.ranks,
-        )
-        direction, self.state = self.aggregator.step(self.state, answers.sums, params, answers.reported, info)
-        self._descend(direction, t)
-        if late := self.aggregator.after(self.state, self.flat.get(), info):
-            ids, rows = late
-            here = self.ranks.here(ids)
-            self.memory.write(ids[here], {name: row[here] for name, row in rows.items()})
-        self.update += direction is not None
-        self.reported = answers.reported
-        self.participation.record(available, answers.reported, direction is not None)
-        seconds = time.perf_counter() - started
-        self._warn_if_stuck(info)
-
-        traffic = next(iter(self._traffic(len(ids)).values()))
-        self.sent["comm/up_bytes_total"] += traffic.up
-        self.sent["comm/down_bytes_total"] += traffic.down
-        self.row = {
-            "round": t, "update": self.update, "lr": lr, "available": int(available.sum()),
-            "active": len(answers.reported), "seconds": seconds, "client/loss": answers.loss,
-            "direction_norm": 0.0 if direction is None else float(direction.norm()), "bad_updates": answers.skipped,
-            **self.participation.metrics(),
-            "comm/up_bytes": traffic.up, "comm/down_bytes": traffic.down,
-            "comm/server_bytes": traffic.server, "comm/client_bytes": traffic.client,
-        }  # fmt: skip
-        if (t + 1) % self.eval_every == 0 or t + 1 == self.trainer.max_steps:
-            self.evaluated = self.evaluator()
+        played = self.federation.play(self.kept, batch, self.flat.get(), self._move)
+        self.reported = played.answers.reported
+        self.row = self.ledger.record(played, self.kept.update, time.perf_counter() - started)
+        last = batch.round + 1 == self.trainer.max_steps
+        self.ledger.warn_if_stuck(played, self.kept.state, unmoved=last and self.kept.update == 0)
+        if last or (batch.round + 1) % self.eval_every == 0:
+            self.evaluated = self.evaluator(self.aggregator.model(self.kept.state, self.flat.get()))
             self.row |= self.evaluated
         for logger in self.trainer.loggers:
-            logger.log_metrics(self.row, step=t)
+            logger.log_metrics(self.row, step=batch.round)
         self.trainer.callback_metrics.update({k: torch.tensor(v) for k, v in self.row.items()})
 
-    def _descend(self, direction: Flat | None, t: int) -> None:
-        if direction is not None and not bool(direction.isfinite().all()):
-            raise BadUpdateError(f"round {t}: the server's direction is not finite; lower client.lr or server.lr")
+    def _move(self, direction: Flat | None) -> Flat:
+        """One step of the server optimizer, which Lightning counts as a round; without gradients the model holds."""
         pieces = self.flat.views(direction) if direction is not None else {}
         for name, p in zip(self.flat.names, self.flat.params, strict=True):
             p.grad = pieces[name].to(p.dtype) if pieces else None
-        optimizer = self.optimizers()
-        cast(Any, optimizer).step()
-
-    def _warn_if_stuck(self, info: RoundInfo) -> None:
-        held, unmoved = self.participation.held_in_a_row, self.update == 0 and info.round + 1 == self.trainer.max_steps
-        if unmoved or (held >= 50 and math.log2(held / 50).is_integer()):  # after 50, 100, 200, …
-            awaited = list(map(str, self.aggregator.awaited(self.state, info).tolist()))
-            more = " …" if len(awaited) > 10 else ""
-            whom = f"waiting for device(s) {', '.join(awaited[:10])}{more}" if awaited else "nobody is there"
-            ends = "; the run ends with the model as it was initialised: it needs more rounds" if unmoved else ""
-            rounds = f"{held} round{'s' * (held != 1)}"
-            log.warning("round %d: held for %s, %s%s", info.round, rounds, whom, ends)
-
-    def _traffic(self, num_selected: int) -> Any:
-        return self.aggregator.traffic(num_selected, self.flat.num_params, self.data.num_clients)
+        cast(Any, self.optimizers()).step()
+        return self.flat.get()
 
     def summary(self) -> dict[str, Any]:
-        """What a finished run reports: the last evaluation, staleness over the run, bytes under each protocol."""
-        kept = {
-            f"comm/{protocol}/{side}_bytes": value
-            for protocol, traffic in self._traffic(0).items()
-            for side, value in (("server", traffic.server), ("client", traffic.client))
-        }
+        """What a finished run reports: the last evaluation, and what its rounds left behind."""
         done: dict[str, Any] = {k: self.row[k] for k in ("round", "update", "lr") if k in self.row}
-        hashes = {**self.data.hashes(), "hash/masks": self.participation.mask_hash}
-        return {**done, **self.evaluated, **self.participation.summary(), **self.sent, **kept, **hashes}
+        hashes = {**self.data.hashes(), "hash/masks": self.ledger.participation.mask_hash}
+        return {**done, **self.evaluated, **self.ledger.summary(), **hashes}
 
     # evaluation by itself, and checkpoints ---------------------------------------------------------------------------
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """The same metrics as inside the round, for eval.py."""
         self._place()
-        self.evaluated = self.evaluator()
+        params = self.flat.get()
+        self.evaluated = self.evaluator(self.aggregator.model(self._state(params), params))
         self.log_dict(self.evaluated, batch_size=1)
 
     validation_step = test_step
@@ -226,13 +167,12 @@ class FederatedRound(L.LightningModule):
         """Add the clocks, the rule's state, the memory and the statistics: tensors and plain Python only."""
         checkpoint["impatient"] = {
             "identity": dict(self.identity),
-            "update": self.update,
+            "update": self.kept.update,
             "row": dict(self.row),
-            "sent": dict(self.sent),
             "evaluated": dict(self.evaluated),
-            "state": dict(self.state),
-            "memory": self.memory.state_dict(),
-            "participation": self.participation.state_dict(),
+            "state": dict(self.kept.state),
+            "memory": self.kept.memory.state_dict(),
+            **self.ledger.state_dict(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

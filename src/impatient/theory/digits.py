@@ -18,7 +18,7 @@ from impatient.flat import FlatModel, cross_entropy
 from impatient.messages import Ids, Population
 from impatient.models.logistic import Logistic
 from impatient.rng import torch_stream
-from impatient.theory.simulate import Federation
+from impatient.theory.simulate import Devices
 
 CPU = torch.device("cpu")
 
@@ -60,7 +60,7 @@ class DigitsTask:
         process.setup(Population(torch.from_numpy(self.owners.labels), torch.from_numpy(self.owners.sizes)), 0)
         return process.p.numpy()
 
-    def federation(self, batch: int, steps: int, seed: int) -> Federation:
+    def federation(self, batch: int, steps: int, seed: int) -> Devices:
         """These devices with K local steps on mini-batches, through the engine that fits the model."""
         batching = Batching(batch, None, steps)
         sgd = LocalSGD(1.0, epochs=None, steps=steps, batch_size=batch, weight_decay=self.decay)
@@ -68,7 +68,7 @@ class DigitsTask:
         def draw(ids: Ids, round: int) -> Batches:
             return batching.draw(self.owners, ids, seed, round)
 
-        return Federation(len(self.owners), self.engine, self.task, sgd, draw)
+        return Devices(len(self.owners), self.engine, self.task, sgd, draw)
 
     def objective(self, w: Tensor, weight: np.ndarray | None = None) -> tuple[float, Tensor]:
         """Σ_i weight_i F_i(w), by default their mean, and its gradient [P]."""

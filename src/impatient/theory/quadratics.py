@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from impatient.data.rounds import Batches
-from impatient.engine.local import Engine, LocalSGD, Task, Work, descend
-from impatient.messages import ClientPlan, ClientReport, Flat, Ids
+from impatient.engine.batched import Batched, Gradients
+from impatient.engine.local import LocalSGD, Task, Work
+from impatient.messages import Ids
 from impatient.rng import stream
-from impatient.theory.simulate import Federation
+from impatient.theory.simulate import Devices
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Quadratics:
         shape = (repeats, len(self.u), steps, self.u.shape[1])
         return self.sigma * stream(self.seed, "theory/noise", round).standard_normal(shape)
 
-    def federation(self, steps: int = 1, repeat: int = 0) -> Federation:
+    def federation(self, steps: int = 1, repeat: int = 0) -> Devices:
         """These clients with K local steps, for `simulate.play`: the slow twin of `batched.play` in one repeat."""
 
         def unread(ids: Ids, round: int) -> Batches:
@@ -48,29 +50,29 @@ class Quadratics:
             return Batches(torch.zeros(*shape, 1, dtype=torch.int64), torch.ones(shape, dtype=torch.int64))
 
         sgd = LocalSGD(1.0, epochs=None, steps=steps, batch_size=1)
-        return Federation(len(self.u), QuadraticEngine(self, repeat), None, sgd, unread)
+        return Devices(len(self.u), QuadraticEngine(self, repeat), None, sgd, unread)
 
 
 @dataclass(frozen=True)
-class QuadraticEngine(Engine):
+class QuadraticEngine(Batched):
     """The local steps on quadratics."""
 
     clients: Quadratics
     repeat: int
     chunk = 1 << 20
 
-    def run(self, task: Task, params: Flat, plan: ClientPlan, work: Work) -> ClientReport:
-        """See Engine.run; of the batches only their number counts."""
-        ids, count, (a, steps) = work.ids, work.count, work.count.shape
-        u = torch.from_numpy(self.clients.u)[ids].to(params)
-        drawn = self.clients.draws(work.round, self.repeat + 1, steps)[self.repeat]
-        noise = torch.from_numpy(drawn)[ids].to(params)
-        start = params.expand(a, -1) if plan.start is None else plan.start
-        w, losses = start.clone(), []
-        for k in range(steps):
-            losses.append(0.5 * (w - u).square().sum(1))
-            descend(w, w - u + noise[:, k], start, plan.shift, plan.prox, work.lr, work.sgd, None)
-        return ClientReport(ids, w - start, (count > 0).sum(1), count.sum(1), torch.stack(losses).mean(0), losses[0])
+    def gradients(self, task: Task, work: Work, w: Tensor) -> Gradients:
+        """See Batched.gradients; of the batches only their number counts."""
+        u = torch.from_numpy(self.clients.u)[work.ids].to(w)
+        drawn = self.clients.draws(work.round, self.repeat + 1, work.count.shape[1])[self.repeat]
+        noise = torch.from_numpy(drawn)[work.ids].to(w)
+
+        def gradient(k: int, busy: Tensor | None) -> tuple[Tensor, Tensor]:
+            at = slice(None) if busy is None else busy
+            off = w[at] - u[at]
+            return off + noise[at, k], 0.5 * off.square().sum(1)
+
+        return gradient
 
 
 def isotropic(num_clients: int, dim: int, spread: float = 3.0, sigma: float = 1.0, seed: int = 0) -> Quadratics:

@@ -12,24 +12,35 @@ from impatient.checks import ConfigError
 from impatient.data.rounds import Batches
 from impatient.engine.local import Engine, LocalSGD
 from impatient.memory import ClientMemory
-from impatient.messages import Flat, Ids, RoundInfo
-from impatient.round import ask_clients
+from impatient.messages import Flat, Ids
+from impatient.round import Federation, Round, ServerState
 
 
 @dataclass(frozen=True)
-class Federation:
-    """N clients and how they train: engine, task and sgd as in `ask_clients`; draw(ids, round) gives their batches."""
+class Devices:
+    """N clients and how they train; the fields as in `impatient.round.Federation`."""
 
     num_clients: int
     engine: Engine
     task: Any  # a Task, but for quadratics, whose engine needs none
-    sgd: LocalSGD
+    client: LocalSGD
     draw: Callable[[Ids, int], Batches]
+
+
+@dataclass(frozen=True)
+class Scheduled(LocalSGD):
+    """Local steps whose size is a function of the update alone."""
+
+    schedule: Callable[[int], float] = float
+
+    def rate(self, round: int, update: int) -> float:
+        """η of this update."""
+        return self.schedule(update)
 
 
 def play(
     rule: Aggregator,
-    clients: Federation,
+    clients: Devices,
     masks: Iterable[np.ndarray],
     start: Flat,
     rate: Callable[[int], float],
@@ -41,26 +52,24 @@ def play(
     prob [N]: what a rule may know of availability. Every objective weight is 1/N. A longer run begins with a shorter.
     Raises ConfigError where rule and clients do not go together.
     """
-    n, w, update = clients.num_clients, start, 0
-    faults = rule.check(n)
+    n, client = clients.num_clients, Scheduled(**vars(clients.client), schedule=rate)
+    faults = rule.check(n, client)
     if "prob" in rule.knowledge and prob is None:
         faults.append("rule: must know the availability p_i; give prob, or take another rule")
     if faults:
         raise ConfigError(*faults)
+    known = {} if prob is None else {"prob": torch.as_tensor(prob, dtype=torch.float64)}
     weight = torch.full((n,), 1 / n, dtype=torch.float64)
-    known = None if prob is None else torch.as_tensor(prob, dtype=torch.float64)
-    state, memory = rule.init(w, n), ClientMemory(rule.slots, n, w, dtype=w.dtype)
+    federation = Federation(
+        rule, clients.engine, clients.task, client, weight, clients.draw, chunk=clients.engine.chunk
+    )
+    server, w = ServerState(rule.init(start, n), ClientMemory(rule.slots, n, start, dtype=start.dtype)), start
+
+    def move(direction: Flat | None) -> Flat:
+        nonlocal w
+        w = w if direction is None else w - direction.to(w.dtype)
+        return w
+
     for round, there in enumerate(masks):
-
-        def draw(ids: Ids, at: int = round) -> Batches:
-            return clients.draw(ids, at)
-
-        info = RoundInfo(round, update, rate(update), n, torch.as_tensor(there), weight, known)
-        ids, how = rule.select(state, info), (clients.engine, clients.task, clients.sgd)
-        answers = ask_clients(rule, state, memory, *how, w, ids, draw, info, seed=0, chunk=clients.engine.chunk)
-        direction, state = rule.step(state, answers.sums, w, answers.reported, info)
-        if direction is not None:
-            w, update = w - direction.to(w.dtype), update + 1
-        if (late := rule.after(state, w, info)) is not None:
-            memory.write(*late)
-        yield w, update
+        federation.play(server, Round(round, torch.as_tensor(there), known), w, move)
+        yield w, server.update
