@@ -128,7 +128,7 @@ def test_what_the_process_cannot_tell_is_one_fault(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(MIFA, "knowledge", frozenset({"prob", "period"}))
     cfg = config("num_clients=10")
     with pytest.raises(ConfigError) as caught:
-        build.datamodule(cfg, build.validate(cfg))
+        build.federation(*build.validated(cfg))
     assert caught.value.faults == [
         "algo: this rule must know period, which this availability process does not; use another rule"
     ]
